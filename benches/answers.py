@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""answers.py: measures how often vic's answers are right, and fits their weights.
+"""answers.py: measures how often vic's answers are right, and fits the weights that score them.
 
   answers.py measure SET...        indexes the files of each set and asks its questions. Prints how many answers are right, their
                                    length, their confidence, and the outcomes of questions without an answer.
-  answers.py collect FILE SET...   saves the questions with the numbers of the units that vic compared.
+  answers.py collect FILE SET...   saves the questions with the passages (units) that vic compared, and their features.
   answers.py fit FILE              fits the constants of src/ask/answer/scoring.rs to the saved questions, and prints how well
                                    they do on every second question, which the fit leaves out.
 
-A SET is FOLDER:QUESTIONS, a folder of files and a file of JSON lines. A line has `question` and either `answer`, alternatives
-of strings that must all stand in the quotes, or `spans`, texts: an answer is right when it has half of the words of one span.
-A question with neither has no answer. Two SETs may share a folder, which is indexed once.
+A SET is FOLDER:QUESTIONS, a folder of files and a file of JSON lines. A line has `question` and either `answer`, alternative
+lists of strings that must all occur in the quotes, or `spans`, texts: an answer is right if it has half of the words of one
+span. A question without both fields has no answer. Two SETs may share a folder, which is indexed once.
 `fit` needs numpy. Needs `vic` and `vicd` on the PATH. Works in its own data directory and removes it.
 """
 import json, os, re, shutil, subprocess, sys, tempfile, unicodedata
@@ -51,7 +51,7 @@ def share(text, span):
 
 
 def holds(text, part):
-    """Returns whether the part stands in the text as whole words."""
+    """Returns whether `part` occurs in the text as whole words."""
     return re.search(rf"(?<!\w){re.escape(plain(part))}(?!\w)", plain(text)) is not None
 
 
@@ -124,7 +124,7 @@ def measure(sets):
 
 
 def collect(arguments):
-    """Saves each question with the units that vic compared and their numbers."""
+    """Saves each question with the units that vic compared, and the features of each unit."""
     with open(arguments[0], "w", encoding="utf-8") as kept:
         for index, (name, question, response) in enumerate(asked(arguments[1:], True)):
             units = [dict(unit, hit=number) for number, hit in enumerate(response["hits"])
@@ -134,19 +134,20 @@ def collect(arguments):
             kept.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-# Numbers that may only lower the score of a unit, and numbers that may do either; all others may only raise it. Without these
-# signs, numbers that share evidence get weights of opposite signs, which fail on questions of another kind.
+# Features that may only lower the score of a unit, and features that may lower or raise it; all others may only raise it.
+# Without these signs, features that share evidence get weights of opposite signs, which fail on questions of another kind.
 AGAINST = {"is_short", "is_long", "is_fragment"}
 EITHER = {"new_words"}
-# Fixed, because few questions have the date of another line beside them: August is no answer for December.
+# Fixed, not fitted, because too few questions have a line with another date beside the answer: a value for August does not
+# answer a question about December.
 GIVEN = {"contradicts": -1.5}
-# What is taken from the bias of RIGHT: on most sets that the fit has not seen a wrong quote has more than 0.7 in 3 % of the
-# questions then, without it in up to 16 %.
+# Subtracted from the bias of RIGHT, so that confidence is lower: on most sets that the fit has not seen, a wrong quote then has
+# a confidence above 0.7 in 3 % of the questions, and without the subtraction in up to 16 %.
 CAUTION = 1.0
 
 
 def bounds(names, deviation):
-    """Returns the bounds of the weight of each number, divided by its deviation."""
+    """Returns the bounds of the weight of each feature, scaled by the standard deviation of the feature."""
     import numpy as np
 
     least = [-np.inf if name in AGAINST | EITHER else 0.0 for name in names]
@@ -169,7 +170,7 @@ def adam(gradient, least, most, steps=3000, rate=0.02):
 
 
 def fit_score(questions, names, left_out, l2=2e-3):
-    """Fits weights that rank the right units first: softmax over the units of each question."""
+    """Fits weights that rank the right units first, with a softmax over the units of each question."""
     import numpy as np
 
     asked = [it for it in questions if any(unit["right"] for unit in it["units"])]
@@ -204,12 +205,12 @@ def fit_logistic(x, y, names, worth, l2=5e-3):
     return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
 
 
-# The constants of src/ask/answer/select_quotes.rs.
+# The same constants as in src/ask/answer/select_quotes.rs.
 QUOTES, CHARS, BESIDE, BESIDE_OTHER = 3, 490, 2.5, 0.7
 
 
 def quotes(question, weights):
-    """Returns the units that are quoted."""
+    """Returns the units of a question that vic would quote with these weights."""
     ordered = sorted(((float(unit["x"] @ weights), unit) for unit in question["units"]), key=lambda it: -it[0])
     top, first = ordered[0]
     chosen, characters = [first], len(first["text"])
@@ -250,12 +251,12 @@ def fit(arguments):
     right = sum(is_quoted(it, score) for it in answerable)
     length = sum(len(unit["text"]) for it in answerable for unit in quotes(it, score)) / max(1, len(answerable))
     print(f"quotes right for {right} of {len(answerable)} questions to check, {length:.0f} characters")
-    # Confidence is fitted on questions that the weights have not seen: each half uses the weights of the other.
+    # Confidence is fitted on scores of questions that the weights have not seen: each half is scored with weights of the other.
     halves = tuned[0::2], tuned[1::2]
     judged = [(it, fit_score(other, names, [])) for it, other in ((halves[0], halves[1]), (halves[1], halves[0]))]
     judged = [(it, weights) for half, weights in judged for it in half]
     rows = np.array([best(it, weights)["x"] for it, weights in judged])
-    # Every set has the same weight, however many questions it has.
+    # Weighs questions so that every set counts the same, however many questions it has.
     sizes = Counter(it["set"] for it in tuned)
     worth = np.array([1 / sizes[it["set"]] for it, _ in judged])
     for name, label in (("RIGHT", is_quoted), ("ANSWERABLE", lambda it, _: it["answerable"])):

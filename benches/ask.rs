@@ -1,7 +1,7 @@
-//! Questions to a real daemon by gRPC on its Unix socket: one client, then eight at the same time.
+//! Measures questions to a real daemon by gRPC on its Unix socket: from one client, then from eight at the same time.
 //!
-//! Corpus: `--folder DIR` with `--questions FILE.jsonl` (a `question` or `text` on each line), else the sample files
-//! and their questions. The time of the first index run is printed too.
+//! Corpus: `--folder DIR` with `--questions FILE.jsonl` (a JSON object with `question` or `text` on each line), else the
+//! sample files and their questions. Also prints the time of the first index run.
 //!
 //! ```text
 //! cargo bench --profile release --bench ask
@@ -24,7 +24,7 @@ use measure::{Outcome, Times, argument, corpus_folder, number_argument};
 /// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Kills the daemon when the bench ends, also on an error.
+/// A daemon that is killed when the bench ends, also on an error.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -61,7 +61,8 @@ async fn main() -> Outcome {
     run_clients(data.path(), &questions, rounds).await
 }
 
-/// Every client asks every question. The reported line counts the questions of all clients.
+/// Measures `CLIENTS` clients at the same time; each asks every question. Also prints the questions per second of all
+/// clients together.
 async fn run_clients(data: &Path, questions: &[String], rounds: usize) -> Outcome {
     let mut tasks = tokio::task::JoinSet::new();
     let begun = Instant::now();
@@ -95,7 +96,7 @@ fn request(question: &str) -> AskRequest {
     AskRequest { query: question.to_owned(), limit: Some(10), ..AskRequest::default() }
 }
 
-/// Retries for up to 60 s until the daemon answers.
+/// Connects to the daemon; retries for up to 60 s until it answers.
 async fn connect(data: &Path) -> Outcome<Client> {
     let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.as_os_str().to_owned()))?;
     let begun = Instant::now();

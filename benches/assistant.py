@@ -4,9 +4,9 @@
   assistant.py FOLDER QUESTIONS...   indexes FOLDER and asks the questions of each file of JSON lines (answers.py has their
                                      fields). Questions without an answer are left out.
 
-The assistant asks, in the compact form where `vic` has it. Until it has read the answer, it reads the first file, then the
-second, then the third, at most 20,000 characters of each, then gives up. Every character that a command prints counts.
-Needs `vic` and `vicd` on the PATH; another PATH measures another program.
+The assistant asks a question, with `--compact` if `vic` has that option. If the output lacks the answer, it reads the first
+file that was found, then the second, then the third, at most 20,000 characters of each, and then gives up. Every character
+that a command prints counts. Needs `vic` and `vicd` on the PATH; another PATH measures another version.
 """
 import json, subprocess, sys
 
@@ -22,7 +22,7 @@ def run(vic, *arguments):
 
 
 def assist(vic, has_compact, question):
-    """Returns the number of calls and characters, and whether the answer was read."""
+    """Answers one question. Returns the number of calls and characters, and whether the output had the answer."""
     form = ["--compact"] if has_compact else ["--format", "human"]
     text = run(vic, "ask", *form, "--", question["question"])
     calls, characters = 1, len(text)

@@ -1,4 +1,5 @@
-//! Chunking with the tokenizer of the configured model: characters and chunks per second.
+//! Measures chunking with the tokenizer of the configured model in chunks per second, and the tokenizer alone in bytes per
+//! second.
 //!
 //! Corpus: the documents of `--folder DIR`, else the sample files, extracted before the timing starts.
 //!
@@ -17,7 +18,7 @@ use vic::model::{ContentHash, Document, ExtractLimits};
 use measure::{Outcome, corpus_folder, measure, number_argument};
 
 fn main() -> Outcome {
-    // Must run before any thread starts. No model is loaded without it.
+    // Must run before any thread starts; otherwise no model can be loaded.
     vic::embed::disable_telemetry();
     let runs = number_argument("runs", 7)?;
     let runtime = tokio::runtime::Runtime::new()?;

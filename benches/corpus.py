@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the verbs of `vic corpus` on the command line, to the end of each answer.
+"""Measures how long the verbs of `vic corpus` take on the command line, from start to exit.
 
   corpus.py FOLDER           fifty files of FOLDER: five verbs, each as the first question after indexing, then every verb with
                              every form five times. Prints the 95th percentile of both and the slowest.
@@ -60,7 +60,7 @@ def verbs(folder, rounds=5):
     with tempfile.TemporaryDirectory() as place:
         chosen_files(folder, place)
         for words in FIRST:
-            # A new data directory: no verb has read a document in it.
+            # A new data directory, so that no verb has read a document before.
             with Vic() as vic:
                 vic.run("index", place)
                 first[" ".join(words)] = [timed(vic, words)[0]]

@@ -1,6 +1,6 @@
-//! The configured embedder: tokens per second in large batches, and the time of one question.
+//! Measures the configured embedder: tokens per second in large batches, and the time to embed one question.
 //!
-//! Corpus: generated passages of mixed length. `benches/peers/run.py embed` measures the same next to a peer.
+//! Corpus: generated passages of mixed length. `benches/peers/run.py embed` compares the speed with other programs.
 //!
 //! ```text
 //! VIC_EMBED_PRECISION=fp32 cargo bench --profile release --bench embed
@@ -18,7 +18,7 @@ use vic::embed;
 use measure::{Outcome, Times, number_argument};
 
 fn main() -> Outcome {
-    // Must run before any thread starts. No model is loaded without it.
+    // Must run before any thread starts; otherwise no model can be loaded.
     vic::embed::disable_telemetry();
     let runs = number_argument("runs", 5)?;
     let runtime = tokio::runtime::Runtime::new()?;

@@ -1,6 +1,6 @@
-//! Extraction in this process: files and bytes per second by file extension.
+//! Measures text extraction in this process, without worker processes: files per second for each file extension.
 //!
-//! Corpus: `--folder DIR`, else the sample files. Unreadable files count like the others.
+//! Corpus: `--folder DIR`, else the sample files. Files that cannot be read count like other files.
 //!
 //! ```text
 //! cargo bench --profile release --bench extract -- --folder ~/Documents

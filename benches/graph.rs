@@ -1,8 +1,9 @@
-//! Queries on graphs of a given size: `graph_query`, and AxQL with a type, an attribute and a path of two hops.
+//! Measures queries on a graph of a given size: the tool `graph_query`, and AxQL with a type, an attribute and two hops.
 //!
-//! Corpus: `--nodes N` entities of ten types in Zipf proportions with `--edges M` edges of twenty relations between them,
-//! generated from a fixed seed. Every edge has evidence. Prints the 99th percentile of each kind of query, the time until
-//! a change of one source among all of them is visible, and the bytes per edge of the snapshot and of the process.
+//! Corpus: `--nodes N` entities of ten types, some far more frequent than others, with `--edges M` edges of twenty relations
+//! between them, generated from a fixed seed. Every edge has evidence. Prints the median and 99th percentile of each kind
+//! of query, the time until a change of one imported source is visible, and the bytes per edge of the snapshot and of the
+//! process.
 //!
 //! ```text
 //! cargo bench --profile release --bench graph
@@ -20,10 +21,10 @@ use vic::model::{GraphFormat, GraphImport, GraphQuestion, GraphRequest};
 /// Number of queries of each kind.
 const QUERIES: usize = 500;
 
-/// Number of changes to one source.
+/// Number of changes of one imported source that are measured.
 const CHANGES: usize = 30;
 
-/// xorshift generator: the graph is the same in every run.
+/// Pseudo-random generator (xorshift) with a fixed seed, so that the graph is the same in every run.
 struct Rng(u64);
 
 impl Rng {
@@ -119,7 +120,7 @@ fn main() -> Outcome {
     )
 }
 
-/// Imports a small source repeatedly, each time with other edges.
+/// Measures changes of the graph: imports a small source repeatedly, each time with other edges.
 fn measure_source_changes(
     runtime: &tokio::runtime::Runtime,
     service: &GraphService,
@@ -148,12 +149,12 @@ fn node_key(node: usize) -> String {
     format!("node-{node}.FL.001")
 }
 
-/// Returns a source of 20 edges from nodes of the graph to nodes that the source adds.
+/// Returns the text of a source with 20 edges, from nodes of the graph to nodes that the source adds.
 fn source_lines(number: usize, nodes: usize, dice: &mut Rng) -> String {
     (0..20).map(|it| format!("{} -r{it}-> note-{number}-{it}\n", node_key(dice.below(nodes)))).collect()
 }
 
-/// Draws a number below `most`; low numbers are more frequent.
+/// Returns a random number below `most`; low numbers are more frequent.
 fn skewed_below(dice: &mut Rng, most: usize) -> usize {
     let one = dice.below(most);
     dice.below(one + 1)

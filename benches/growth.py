@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures time, memory and disk by the number of chunks.
+"""Measures how time, memory and disk grow with the number of chunks.
 
   growth.py COLLECTION [SIZE...] [--unread N]
                                    for each size (default 1,000, 10,000 and 100,000) that many files of 10 to 14 words, one
-                                   chunk each, and N files of a type without a reader. Words are drawn at random with their
+                                   chunk each, and N files of a type that vic cannot read. Words are drawn at random with their
                                    frequency in corpus.jsonl of a BEIR-style folder. Prints a table: time until all files are
                                    found by words, time until all have vectors, disk and memory, a question over gRPC and by
                                    the command, from saving a file to finding it, from starting the daemon to its first
@@ -24,7 +24,7 @@ STARTS = 3
 
 
 class Words:
-    """Draws words with their frequency in a collection."""
+    """Draws random words with the frequencies they have in a collection."""
 
     def __init__(self, collection):
         texts = (document["text"].lower() for document in read_jsonl(Path(collection, "corpus.jsonl")))
@@ -71,7 +71,7 @@ def part(times, share):
 
 
 def questions(vic, words):
-    """Returns the report of questions over gRPC, and the median of the whole command in milliseconds."""
+    """Returns the report of `vic bench search`, and the median time of the whole command `vic ask` in milliseconds."""
     asked = [words.draw(2 + number % 5) for number in range(QUESTIONS)]
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.writelines(json.dumps({"query": it}) + "\n" for it in asked)
@@ -117,7 +117,7 @@ def starts(vic):
 def measure(vic, folder, words):
     status = json.loads(vic.run("status", "--format", "json"))
     asked, command = questions(vic, words)
-    # The keys of `vic bench --format json`.
+    # Uses the same keys as `vic bench --format json`.
     row = {
         "chunks": status["chunks"], "disk MiB": status["store_bytes"] / 2**20, "memory MiB": status["rss_mib"],
         "peak MiB": status["peak_rss_mib"], "p50 ms": asked["p50_ms"], "p99 ms": asked["p99_ms"], "vic ask ms": command,

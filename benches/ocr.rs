@@ -1,8 +1,8 @@
-//! OCR of pictures: speed, and the recognized text for scoring.
+//! Measures the speed of OCR on images, and writes the recognized text for scoring.
 //!
-//! Reads every image of the arguments (files, or folders in file name order; without arguments the pictures of the sample
-//! files). With `--out`, writes the text to `OUT/<file name>.txt`. Prints one JSON object per picture and one at the end.
-//! The time includes decoding and excludes loading the networks.
+//! Reads every image in the arguments: files, or folders in the order of file names; without arguments the scans of the
+//! sample files. With `--out`, writes the text to `OUT/<file name>.txt`. Prints one JSON object per image and a summary at
+//! the end. The time includes decoding the image and excludes loading the networks.
 //!
 //! Run it: `cargo bench --profile release --bench ocr -- [--out OUT] [--models DIR] [--threads N] [IMAGE...]`
 
@@ -49,7 +49,7 @@ fn options() -> Result<Options> {
                 let number = arguments.next().ok_or_else(missing)?;
                 options.threads = number.parse().map_err(|_| Error::invalid(format!("`{number}` is not a number")))?;
             }
-            // Cargo adds this argument.
+            // Ignored, because Cargo adds this argument.
             "--bench" => {}
             path => options.images.extend(image_files(Path::new(path))?),
         }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""quality.py: measures the quality of vic's ranking and of extracted text, on your collections.
+"""quality.py: measures the quality of vic's ranking and of the extracted text, on your own collections.
 
   quality.py ranking COLLECTION      a BEIR-style folder: corpus.jsonl, queries.jsonl, qrels/test.tsv. Every document becomes a
                                      file. Prints nDCG@10, recall@100 and the indexing figures.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 class Vic:
-    """A daemon in its own data directory."""
+    """A daemon with its own data directory."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="vic-quality-")
@@ -174,7 +174,7 @@ def silver(folder):
             for reference in sorted(Path(folder, "silver").glob(glob.escape(path.name) + ".*.txt")):
                 reader = reference.name[len(path.name) + 1:-len(".txt")]
                 wanted = words_of(reference.read_text(encoding="utf-8", errors="replace"))
-                # A file in which that reader found no word allows no comparison.
+                # Skips files in which that reader found no word, because they allow no comparison.
                 if wanted:
                     by_reader[reader].append(agreement(wanted, got))
                     if min(by_reader[reader][-1]) < 0.9:

@@ -1,7 +1,7 @@
-//! The walk with the catalog: a first scan into an empty catalog, and a rescan without changes.
+//! Measures the walk together with the catalog: a first scan into an empty catalog, and a rescan without changes.
 //!
 //! Corpus: `--folder DIR`, else `--files` new empty files (default 20,000). `vic bench walk` measures the same over any
-//! folder. `benches/peers/run.py walk` compares it with `find`.
+//! folder. `benches/peers/run.py walk` compares the speed with `find`.
 //!
 //! ```text
 //! cargo bench --profile release --bench rescan -- --files 100000

@@ -1,12 +1,14 @@
-//! The store at scale: build time, memory, disk, time and recall of each leg, with and without filters.
+//! Measures the store with many chunks: build time, memory, disk, and the time and recall of vector and keyword search, with
+//! and without filters.
 //!
-//! Corpus: texts from a Zipf vocabulary and unit vectors in clusters of unequal size, seeded, five chunks per file. The
-//! ground truth is the exact top ten, computed while the vectors are generated, so that only the store's memory counts.
+//! Corpus: texts of words with Zipf frequencies, and unit vectors in clusters of unequal size, from a fixed seed, five
+//! chunks per file. Recall is measured against the exact ten nearest vectors, which are found while the vectors are
+//! generated again, so that the memory use is that of the store alone.
 //!
 //! ```text
 //! cargo bench --profile release --bench store -- --chunks 120000 --queries 50
 //! ```
-//! `--folder DIR` keeps the table there and reuses it.
+//! With `--folder DIR`, the table is kept in that folder and reused.
 
 mod measure;
 
@@ -23,29 +25,29 @@ use measure::{Outcome, Rng, Times, argument, number_argument, print};
 
 /// Dimension of the vectors, as in the default model.
 const DIMENSION: usize = 384;
-/// Chunks per file.
+/// Number of chunks per file.
 const FILE_CHUNKS: usize = 5;
-/// Chunks per commit, as in the pipeline.
+/// Number of chunks per commit, as in the pipeline.
 const COMMIT_CHUNKS: usize = 2_000;
-/// Words in the vocabulary.
+/// Number of words in the vocabulary.
 const VOCABULARY: usize = 60_000;
-/// Topics (cluster centers) of the vectors, with unequal sizes.
+/// Number of topics: the centers of clusters of vectors, which have unequal sizes.
 const TOPICS: usize = 2_000;
-/// Distance of a vector from its topic: two vectors of a topic have a cosine of 0.6.
+/// Spread of the vectors around their topic, so that two vectors of one topic have a cosine similarity of 0.6.
 const CLUSTER_SPREAD: f32 = 0.8;
-/// The k of the measured recall@k.
+/// The `k` in the measured recall@k.
 const TOP_K: usize = 10;
-/// The limit that a query passes to a leg.
+/// Maximum number of hits that a query requests from vector and keyword search.
 const LIMIT: usize = 100;
-/// Fingerprint that names the table.
+/// Fingerprint of an embedding model, which the store needs to name its table.
 const FINGERPRINT: &str = "be0c4be0c4be0c4b";
 
-/// Generates every chunk and query from its number alone.
+/// Generates each chunk and each query from its number alone, so that none has to be kept in memory.
 struct Corpus {
-    /// Cumulative sum of the word frequencies.
+    /// Cumulative sums of the word frequencies, to draw random words.
     frequencies: Vec<f64>,
     topics: Vec<Vec<f32>>,
-    /// Weight of each axis: a few axes carry most of the variance.
+    /// Weight of each dimension of the vectors; a few dimensions have most of the variance.
     axes: Vec<f32>,
 }
 
@@ -66,7 +68,7 @@ impl Corpus {
         Corpus { frequencies, topics, axes }
     }
 
-    /// Returns a vector near a topic. The first topics get more vectors than the last.
+    /// Returns a random unit vector near a topic. The first topics get more vectors than the last ones.
     fn vector(&self, random: &mut Rng) -> Vec<f32> {
         let topic = &self.topics[(random.uniform().powi(2) * TOPICS as f64) as usize];
         let mut vector: Vec<f32> = topic
@@ -106,14 +108,14 @@ impl Corpus {
         Embedded { chunk, vector }
     }
 
-    /// Returns the vector and the words of a query.
+    /// Returns the vector and the words of the query with this number.
     fn question(&self, number: usize) -> (Vec<f32>, String) {
         let mut random = Rng::new(number as u64 + 1_000_000_007);
         (self.vector(&mut random), self.words(6, &mut random))
     }
 }
 
-/// Returns letters only: the tokenizer of the keyword index must not split the words.
+/// Writes a number with letters only, so that the tokenizer of the keyword index does not split the word.
 fn base26(mut number: usize) -> String {
     let mut text = String::new();
     loop {
@@ -125,7 +127,7 @@ fn base26(mut number: usize) -> String {
     }
 }
 
-/// The filters: all files, five files, 1 %, 5 %, 20 % and half of them.
+/// Returns the filters to measure: all files, five files, 1 %, 5 %, 20 % and half of the files.
 fn filters(files: usize) -> Vec<(&'static str, FileSet)> {
     let every = |step: usize| (1..=files).step_by(step).map(|it| it as FileId).collect();
     let only = |ids: Vec<FileId>| FileSet::Only(Arc::new(ids));
@@ -143,10 +145,10 @@ fn file_of(row: usize) -> FileId {
     (row / FILE_CHUNKS) as FileId + 1
 }
 
-/// The top rows of one query under one filter, best first.
+/// The most similar rows of one query under one filter with their similarities, best first.
 type TopRows = Vec<(f32, usize)>;
 
-/// Compares every row with every query. Returns the top rows by filter and query.
+/// Compares every row with every query. Returns the exact most similar rows by filter and query.
 fn exact_top_rows(
     corpus: &Corpus,
     chunks: usize,
@@ -195,7 +197,7 @@ fn insert_top(best: &mut TopRows, similarity: f32, row: usize) {
     best.truncate(TOP_K);
 }
 
-/// Fills the table as the pipeline does: commits of some thousand chunks, one upkeep at the end.
+/// Fills the table as the pipeline does: in commits of `COMMIT_CHUNKS` chunks, with maintenance at the end.
 async fn fill(store: &LanceStore, corpus: &Corpus, chunks: usize) -> Outcome {
     let mut commits = Times::default();
     for start in (0..chunks).step_by(COMMIT_CHUNKS) {
@@ -249,7 +251,7 @@ async fn measure_legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questi
     measure_lookups(store, &asked).await
 }
 
-/// The two lookups by id that every query makes.
+/// Measures the two lookups by id that every query makes: similarities of chunks, and texts of chunks.
 async fn measure_lookups(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
     let (mut similarities, mut chunks) = (Times::default(), Times::default());
     for (vector, text) in asked {

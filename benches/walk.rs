@@ -1,4 +1,5 @@
-//! The walk: files per second, compared with plain `walkdir` (one `lstat` per file) and, if installed, `fd`.
+//! Measures the walk of a folder in files per second, next to the crate `walkdir` (one `lstat` per file) and, if installed,
+//! `fd`.
 //!
 //! Corpus: `--folder DIR`, else 20,000 new empty files in 400 folders.
 //!

@@ -1,7 +1,7 @@
-//! Shared parts of the benches: arguments, a timing loop with a warm-up, seeded random numbers, one line per measurement.
+//! Code that the benches share: arguments, a timing loop with a warm-up, seeded random numbers, and the printed lines.
 //!
-//! Every line is a JSON object: the name of the measurement, the median and spread of its times in milliseconds, the units
-//! (files, texts, rows) per second at the median, and the peak memory of the process so far. Independent of vic.
+//! Each measurement prints a JSON object: its name, the median, 10th and 99th percentile of its times in milliseconds, the
+//! units (files, texts, rows) per second at the median, and the peak memory of the process so far. Uses no code of vic.
 
 #![allow(dead_code, reason = "every bench includes this file and uses a part of it")]
 
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 /// The result of a bench. Any error ends the bench with a message.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Returns the value after `--name` on the command line, if present.
+/// Returns the value after `--name` on the command line; `None` if it is missing.
 pub(crate) fn argument(name: &str) -> Option<String> {
     let flag = format!("--{name}");
     std::env::args().skip_while(|it| *it != flag).nth(1)
 }
 
-/// Returns the number after `--name`, else `default`.
+/// Returns the number after `--name` on the command line, else `default`.
 pub(crate) fn number_argument(name: &str, default: usize) -> Outcome<usize> {
     argument(name)
         .map_or(Ok(default), |text| text.parse().map_err(|_| format!("--{name} `{text}` is not a number").into()))
 }
 
-/// Returns the folder after `--folder`, else the folder of sample files.
+/// Returns the folder after `--folder` on the command line, else the folder of sample files.
 pub(crate) fn corpus_folder() -> PathBuf {
     let sample = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data"));
     argument("folder").map_or_else(sample, PathBuf::from)
 }
 
-/// Creates a tree of `files` empty files: fifty per folder, twenty such folders side by side.
+/// Creates a tree of `files` empty files: fifty files per folder, and twenty such folders in each parent folder.
 pub(crate) fn make_tree(root: &Path, files: usize) -> Outcome<PathBuf> {
     for file in 0..files {
         let folder = root.join(format!("folder {}/{}", file / 1_000, file / 50));
@@ -43,7 +43,7 @@ pub(crate) fn make_tree(root: &Path, files: usize) -> Outcome<PathBuf> {
     Ok(root.to_path_buf())
 }
 
-/// Collects durations.
+/// Collects the durations of one measurement.
 #[derive(Default)]
 pub(crate) struct Times(Vec<Duration>);
 
@@ -66,7 +66,8 @@ impl Times {
         self.0.push(time);
     }
 
-    /// Prints the line of this measurement. `units` is the amount that one run handles; `more` adds fields.
+    /// Prints the result of this measurement as a line. `units` is the number of units that one run handles; `more` holds
+    /// further fields of the JSON object.
     pub(crate) fn report(mut self, name: &str, units: f64, unit: &str, more: Value) {
         self.0.sort_unstable();
         let at = |percent: usize| {
@@ -85,7 +86,7 @@ impl Times {
     }
 }
 
-/// Runs `work` once to warm up and `runs` times to measure, and prints the line.
+/// Runs `work` once to warm up and `runs` times to measure, and prints the result.
 pub(crate) fn measure(name: &str, runs: usize, units: f64, unit: &str, mut work: impl FnMut() -> Outcome) -> Outcome {
     work()?;
     let mut times = Times::default();
@@ -96,7 +97,7 @@ pub(crate) fn measure(name: &str, runs: usize, units: f64, unit: &str, mut work:
     Ok(())
 }
 
-/// Prints one line.
+/// Prints a JSON object as one line.
 #[expect(clippy::print_stdout, reason = "the lines are what a bench is for")]
 pub(crate) fn print(line: &Value) {
     println!("{line}");
@@ -113,12 +114,12 @@ pub(crate) fn peak_rss_mib() -> u64 {
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// Starts the sequence of `seed`.
+    /// Makes a generator; the same seed gives the same numbers.
     pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
     }
 
-    /// Returns the next 64 bits.
+    /// Returns the next 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -126,17 +127,17 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number in `0..1`.
+    /// Returns a random number in `0..1`.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns a number below `limit`.
+    /// Returns a random number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.uniform() * limit as f64) as usize
     }
 
-    /// Returns a nearly normal number: the sum of four uniform ones.
+    /// Returns a random number with a nearly normal distribution: the sum of four uniform numbers.
     pub(crate) fn normal(&mut self) -> f32 {
         let bits = self.next();
         let sum: u64 = (0..4).map(|part| bits >> (16 * part) & 0xFFFF).sum();

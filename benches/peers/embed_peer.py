@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The peer of `vic bench embed`: the same model in ONNX Runtime for Python, run as a careful Python program would.
 
-The fused fp32 graph that vic writes as model.fp32.onnx, so that both sides have the best operators; fast tokenizers; batches
-of texts sorted by length and padded to the longest; two threads in one session. Special tokens do not count, as in `vic
-bench embed`.
+Uses the fused fp32 graph that vic writes as model.fp32.onnx, so that both programs have the best operators; the fast
+`tokenizers` package; batches of texts sorted by length and padded to the longest text; two threads in one session. Special
+tokens do not count, as in `vic bench embed`.
 
 Usage: embed_peer.py MODEL_DIR TEXTS.jsonl [--precision int8] [--batch 32] [--threads 2] [--length 512] [--rounds 1]
 With `--precision int8` it runs vic's int8 graph instead. Prints one JSON object.
@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 
 class Peer:
-    """The model: fp32 network, embedding tables, tokenizer."""
+    """The model in ONNX Runtime: network, embedding tables and tokenizer."""
 
     def __init__(self, folder, graph, threads, length):
         tables = load_file(os.path.join(folder, "model.safetensors"))
@@ -38,13 +38,13 @@ class Peer:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        # Like vic: the fused operator is slower than its parts on some processors.
+        # Not fused, as in vic, because the fused operator is slower than its parts on some processors.
         self.session = ort.InferenceSession(
             graph, options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
         )
 
     def embed(self, texts, batch):
-        """Returns the vectors and the number of tokens without special tokens."""
+        """Embeds the texts. Returns the vectors, and the number of tokens without special tokens."""
         encodings = self.tokenizer.encode_batch(texts)
         order = sorted(range(len(texts)), key=lambda at: -len(encodings[at].ids))
         vectors = np.empty((len(texts), self.words.shape[1]), np.float32)
@@ -67,7 +67,7 @@ class Peer:
 
 
 def masked(path):
-    """Adds a batch dimension and a mask to vic's fp32 graph, for batches of padded texts."""
+    """Returns vic's fp32 graph with a batch dimension and a mask, for batches of padded texts."""
     import onnx
     from onnx import helper
 

@@ -27,7 +27,7 @@ from embed_peer import masked
 
 
 def whole_graph(folder):
-    """Returns vic's fp32 graph with the embedding tables before it: token numbers and mask in, hidden states out."""
+    """Returns vic's fp32 graph with the embedding tables added, so that it maps token ids and a mask to hidden states."""
     model = onnx.load_from_string(masked(os.path.join(folder, "model.fp32.onnx")))
     graph, tables = model.graph, load_file(os.path.join(folder, "model.safetensors"))
     words = tables["embeddings.word_embeddings.weight"]

@@ -3,7 +3,7 @@
 
 Usage: ocr_peer.py MODELS OUT IMAGE...
 Writes the text of each image to OUT/<file name>.txt. Prints one JSON object for each image and one at the end. The time
-includes decoding, not loading the networks.
+includes decoding the image, but not loading the networks.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def digest(path):
 
 
 def check_networks(models):
-    """Fails unless both sides run the same model files."""
+    """Exits with an error unless vic and RapidOCR have the same model files."""
     own = pathlib.Path(rapidocr.__file__).parent / "models"
     for ours, theirs in PAIRS.items():
         if digest(models / ours) != digest(own / theirs):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The peer of `vic bench extract`: the text of every page by pypdfium2, one process, no limits.
+"""The peer of `vic bench extract`: extracts the text of every page with pypdfium2, in one process without limits.
 
 Usage: pdf_peer.py [--runs N] FILE.pdf...
-Prints one JSON object. Files that cannot be opened count as no pages, as with vic.
+Prints one JSON object. A file that cannot be opened counts as zero pages, as in vic.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer of `vic bench search`: LanceDB and tantivy in Python over the same passages.
+"""The peer of `vic bench search`: searches the same passages with LanceDB or tantivy in Python.
 
 Usage: query_peer.py build TABLES MODEL_DIR TEXTS.jsonl
        query_peer.py hybrid|vectors|hnsw|tantivy TABLES MODEL_DIR QUERIES.jsonl
@@ -49,7 +49,7 @@ def build(tables, model, path):
 
 
 def fused(*lists):
-    """Returns the usual reciprocal rank fusion."""
+    """Returns a reranker for LanceDB: reciprocal rank fusion."""
     scores = {}
     for found in lists:
         for rank, it in enumerate(found):
@@ -58,7 +58,7 @@ def fused(*lists):
 
 
 def asker(kind, tables, model, queries):
-    """Returns a function that answers one question."""
+    """Returns a function that answers one question with this kind of search."""
     if kind == "tantivy":
         index = tantivy.Index.open(str(tables / "tantivy"))
         searcher = index.searcher()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs vic and its peers alternately, with the same files and the same two processors; prints the ratios of the medians of
-five rounds as one table.
+"""Compares the speed of vic with other programs (peers), on the same files and the same two processors. Runs them in turn for
+five rounds, and prints the medians of the ratios as one table.
 
   run.py [--rounds 5] [--out FILE.json] [STAGE [INPUT...]]
 
@@ -11,10 +11,10 @@ five rounds as one table.
   ocr [IMAGE|FOLDER...]     RapidOCR with the same networks, and tesseract
   query [TEXTS.jsonl]       LanceDB's Python client with the same vectors, and tantivy
 
-Without a stage it runs all of them, over the sample warehouse or inputs made from it. The first run installs peers from PyPI,
-Debian or crates.io; for a peer that is not available it prints the reason. A ratio is vic's speed divided by the peer's:
-above 1 vic is faster. VIC names the program, MODELS the folder of the models, PEERS the folder of the peers, PROCESSORS the
-number of processors to use.
+Without a stage, runs all stages on the sample files or on inputs made from them. The first run installs peers from PyPI,
+Debian or crates.io; if a peer is not available, the reason is printed. A ratio is vic's speed divided by the peer's:
+above 1 vic is faster. Environment variables: VIC is the path of the program, MODELS the folder of the models, PEERS the folder
+of the peers, PROCESSORS the number of processors to use.
 """
 import argparse
 import json
@@ -37,7 +37,7 @@ STAGES = {
 
 
 def show(ratios):
-    """Prints one table with aligned columns."""
+    """Prints the ratios as a table with aligned columns."""
     lines = [("measured", "vic", "peer", "", "ratio", "peer is")]
     for it in ratios:
         lines.append((it["what"], f'{it["vic"]:,.1f}', f'{it["peer"]:,.1f}', it["unit"], f'{it["ratio"]:.3g}', it["name"]))

@@ -1,4 +1,4 @@
-"""Shared by all stages: the programs, the peers, the rounds, and the texts."""
+"""Code that all stages share: finds or installs programs, runs the rounds, and provides the input texts."""
 import json
 import os
 import random
@@ -14,15 +14,15 @@ HOME = HERE.parent.parent
 
 
 class Missing(Exception):
-    """A peer is not available, with the reason."""
+    """The error that a peer is not available, with the reason."""
 
 
-# Failures of a peer: it is missing, fails, or gives an unexpected answer.
+# Errors after which only this peer is skipped: it is missing, fails, or prints something unexpected.
 FAILURES = (Missing, subprocess.CalledProcessError, OSError, LookupError, ValueError, ZeroDivisionError)
 
 
 class Setting:
-    """Paths and results."""
+    """Paths of programs and models, and the results so far."""
 
     def __init__(self, scratch, rounds):
         target = Path(os.environ.get("CARGO_TARGET_DIR") or HOME / "target")
@@ -40,7 +40,7 @@ class Setting:
             sys.exit(f"`{self.vic}` is missing: build it with `make build`, or set VIC to its path")
 
     def stage(self, name, compare, inputs):
-        """Runs one stage. If a peer is missing or the stage fails, notes a line, and the other stages run."""
+        """Runs one stage. If a peer is missing or the stage fails, records a note, and the other stages still run."""
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
             compare(self, inputs)
@@ -54,7 +54,7 @@ class Setting:
         self.missing.append(f"not measured: {line}")
 
     def wanted(self, get):
-        """Returns the result of `get`, or None, and then notes why the peer is missing."""
+        """Returns the result of `get`, or None with a note why the peer is missing."""
         try:
             return get()
         except FAILURES as error:
@@ -62,8 +62,8 @@ class Setting:
             return None
 
     def by_turns(self, what, unit, vic, peers):
-        """Measures all sides in every round; `vic` and each of `peers` return a speed. Stores the median of the ratios of the
-        rounds. Skips a peer that is None; notes a line for one that fails."""
+        """Measures vic and all peers in every round; `vic` and each of `peers` return a speed. Stores the median of the ratios
+        of all rounds. Skips a peer that is None; records a note for a peer that fails."""
         peers = {name: measure for name, measure in peers.items() if measure}
         speeds = {name: [] for name in peers}
         own = []
@@ -89,7 +89,7 @@ class Setting:
         ).stdout
 
     def bench(self, *arguments):
-        """Returns a report of `vic bench`."""
+        """Runs `vic bench` and returns its report."""
         return json.loads(self.run(self.vic, "bench", *arguments, "--format", "json"))
 
     def python(self, name, *packages):
@@ -107,7 +107,7 @@ class Setting:
         return interpreter
 
     def program(self, names, debian, crate=None):
-        """Returns a program from the PATH, else from Debian, else built from crates.io."""
+        """Returns the path of a program: from the PATH, else installed from Debian, else built from crates.io."""
         def found():
             own = self.peers / "bin"
             return next((it for name in names for it in [shutil.which(name), shutil.which(name, path=own)] if it), None)
@@ -122,7 +122,7 @@ class Setting:
         return found()
 
     def texts(self, inputs, count):
-        """Returns a file of passages: the given file, or pieces of the sample warehouse."""
+        """Returns a file of passages: the given file, or passages from the sample files."""
         path = self.scratch / f"texts-{count}.jsonl"
         if inputs:
             lines = inputs[0].read_text(encoding="utf-8").splitlines()[:count]
@@ -132,7 +132,7 @@ class Setting:
         return path
 
     def files(self, texts):
-        """Returns a folder with the same passages as files."""
+        """Returns a folder with each of these passages as a file."""
         folder = self.scratch / "passages"
         if not folder.exists():
             folder.mkdir()
@@ -142,7 +142,7 @@ class Setting:
 
 
 def same_processors(count):
-    """Binds this process and its children to the same few processors where the system can; returns their number."""
+    """Binds this process and its children to a few processors, if the system can. Returns the number of processors."""
     if not hasattr(os, "sched_setaffinity"):
         return os.cpu_count()
     allowed = sorted(os.sched_getaffinity(0))[:count]
@@ -151,7 +151,7 @@ def same_processors(count):
 
 
 def passages(count):
-    """Returns passages of 40 to 240 words from the sample warehouse, the same every time."""
+    """Returns passages of 40 to 240 words from the sample files; they are the same in every run."""
     kinds = {".md", ".org", ".tex", ".html", ".py"}
     files = sorted(it for it in (HOME / "data").rglob("*") if it.suffix in kinds)
     words = " ".join(it.read_text(encoding="utf-8") for it in files).split()
@@ -162,7 +162,7 @@ def passages(count):
 
 
 def told(error):
-    """Returns the failure in one line."""
+    """Describes an error in one line."""
     if isinstance(error, subprocess.CalledProcessError):
         said = (error.stderr or error.stdout or "").strip().splitlines()
         return f"{Path(error.cmd[0]).name} ended with {error.returncode}: {said[-1] if said else 'it said nothing'}"
@@ -170,7 +170,7 @@ def told(error):
 
 
 def seconds(work):
-    """Returns how long a call takes."""
+    """Returns how long a call of `work` takes, in seconds."""
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""Embedding: tokens a second, against ONNX Runtime in Python (fp32 and vic's own int8 graph) and fastembed."""
+"""Compares embedding, in tokens per second, with ONNX Runtime in Python (fp32 and vic's own int8 graph) and fastembed."""
 import json
 
 from setting import HERE, Missing
@@ -12,7 +12,7 @@ def compare(setting, inputs):
     texts = setting.texts(inputs, 1_500)
     folder = setting.models / MODEL
     for precision in ("fp32", "int8"):
-        # The peer runs the graph that vic writes on its first run with that precision.
+        # Runs vic first if its graph is missing: the peer uses the graph that vic writes on its first run with this precision.
         if not (folder / f"model.{precision}.onnx").exists():
             setting.bench("embed", "--texts", texts, "--no-peak", "--precision", precision)
     plain = setting.wanted(lambda: setting.python("embed", *ONNXRUNTIME))

@@ -1,4 +1,4 @@
-"""A word in many files: the whole command `vic grep` on a hot daemon, against ripgrep on warm files."""
+"""Compares the search for a word in many files: the command `vic grep` with a running daemon, and ripgrep on cached files."""
 import json
 import random
 import subprocess

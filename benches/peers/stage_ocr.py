@@ -1,6 +1,6 @@
-"""Text in pictures: pages a minute, against RapidOCR with the same networks, and tesseract.
+"""Compares OCR of images, in pages per minute, with RapidOCR (the same networks) and tesseract.
 
-OUT names a folder for the texts of both sides (OUT/vic, OUT/peer), so that you can score them."""
+The environment variable OUT is a folder for the recognized texts (OUT/vic, OUT/peer), so that you can score them."""
 import json
 import os
 import shutil
@@ -14,7 +14,7 @@ RAPIDOCR = ["rapidocr==3.10.0", "onnxruntime==1.31.1"]
 
 
 def compare(setting, inputs):
-    # Pictures only; other files of a folder are for none of the programs.
+    # Copies only images, because none of the programs can read other files of a folder.
     given = inputs or [HOME / "data" / "Scans"]
     found = [it for path in given for it in (sorted(path.rglob("*")) if path.is_dir() else [path])]
     folder = setting.scratch / "pictures"

@@ -1,11 +1,11 @@
-"""Text of PDFs: pages a second, vic's jailed workers against pypdfium2 in Python and pdftotext."""
+"""Compares text extraction from PDFs, in pages per second: vic's jailed workers, pypdfium2 in Python, and pdftotext."""
 import json
 import shutil
 import subprocess
 
 from setting import HERE, HOME, seconds
 
-# Several rounds over all files, so that a few small files take long enough to measure.
+# All files are read repeatedly until this many pages are reached, so that a few small files take long enough to measure.
 LEAST_PAGES = 1_000
 
 

@@ -1,6 +1,6 @@
-"""Questions: median time of a hybrid search through vic's daemon by gRPC, embedding included, against LanceDB's Python
-client with the same vectors (embedding, flat vector search and full text; vectors alone, flat and with HNSW-SQ) and tantivy
-(full text only). It uses all lines of a given file."""
+"""Compares the median time of a question: hybrid search by vic's daemon over gRPC, including the embedding; LanceDB's Python
+client with the same vectors (embedding, flat vector search and full text; vectors alone, flat and with HNSW-SQ); and tantivy
+(full text only). Uses all lines of a given file."""
 import json
 import random
 

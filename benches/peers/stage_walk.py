@@ -1,4 +1,4 @@
-"""Walking: the walk alone, a cold scan into the catalog and a rescan, against find with sizes and times, and fd."""
+"""Compares the walk of a folder (alone, as a first scan with the catalog, and as a rescan) with find and fd."""
 import subprocess
 
 from setting import seconds

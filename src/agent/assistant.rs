@@ -1,4 +1,4 @@
-//! The daemon's API for language models and agents.
+//! `Assistant`: the daemon's entry point for all requests to language models and agents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,18 +32,19 @@ use crate::machine::{FairSlots, Slot, block_in_place};
 use crate::model::agent::{AgentRequest, BackendKind, Bounds, Override, QUESTION_TIME};
 use crate::model::{Principal, PrivacyMode, Scope};
 
-/// Limit on agents and tasks in progress; a model computes one answer after the other anyway. A key may use half of it.
+/// Maximum number of agents and tasks in progress, because a model computes one answer after the other anyway. Further ones
+/// are refused. One API key may use half of the slots.
 const MAX_TASKS: usize = 4;
-/// Limit on tool calls of callers other than vic's own agents. Each call reads the index or the graph, and a model makes a
-/// few at once. A key may use half of it.
+/// Maximum number of tool calls in progress, without those of vic's own agents. Each call reads the index or the graph, and
+/// a model makes a few calls at once. One API key may use half of the slots.
 const MAX_CALLS: usize = 32;
-/// Limit on a key's model requests in progress or waiting: about half of a backend's queue.
+/// Maximum number of model requests of one API key in progress or waiting: about half of a backend's queue.
 const MAX_REQUESTS: usize = 16;
-/// Cached clients; each is a backend with a model.
+/// Maximum number of cached clients, one for each backend and model in use. When it is reached, the cache is emptied.
 const MAX_CLIENTS: usize = 32;
-/// Most texts of one call of [`Assistant::embed`], as the API document says.
+/// Maximum number of texts in one call of [`Assistant::embed`], as the API document says.
 const MAX_TEXTS: usize = 2_048;
-/// Most bytes of a question.
+/// Maximum bytes of a question; a longer one is an error.
 const MAX_QUESTION: usize = 32 << 10;
 
 /// Handles model and agent requests of one caller. Cheap to clone.
@@ -51,11 +52,11 @@ const MAX_QUESTION: usize = 32 << 10;
 pub struct Assistant {
     pub(super) shared: Arc<Shared>,
     scope: Scope,
-    /// The caller, for fair shares of the limits.
+    /// The caller whose requests count towards the limits per caller.
     holder: Principal,
-    /// Whether the caller is the owner, who may see the requests of others.
+    /// Whether the caller is the owner of the daemon, who may see the requests of other callers.
     pub(super) is_owner: bool,
-    /// Whether the caller may name a program to run: only this user, on this machine.
+    /// Whether the caller may name a program to run; only the user of the daemon may, on this machine.
     may_name_command: bool,
 }
 
@@ -98,19 +99,19 @@ impl Assistant {
         Assistant { scope, ..self.clone() }
     }
 
-    /// Returns an assistant for the holder of a key.
+    /// Returns an assistant whose requests count towards the limits of this caller.
     #[must_use]
     pub fn with_holder(&self, holder: Principal) -> Assistant {
         Assistant { holder, ..self.clone() }
     }
 
-    /// Returns an assistant with the caller's rights: as the owner, and to name a program.
+    /// Returns an assistant with the caller's rights: `owns` for the daemon's owner, `may_run` to name a program to run.
     #[must_use]
     pub fn with_rights(&self, owns: bool, may_run: bool) -> Assistant {
         Assistant { is_owner: owns, may_name_command: may_run, ..self.clone() }
     }
 
-    /// Turns a question into a query and runs it.
+    /// Turns a question into a graph query and runs the query.
     ///
     /// # Errors
     /// The backend fails, or none of its queries can be run.
@@ -177,7 +178,7 @@ impl Assistant {
         let answered = async {
             let mut choice = self.resolve_backend(over)?;
             if choice.backend == BackendKind::Command {
-                // A plugin as its own host would never end.
+                // Uses the stub instead of the command: a plugin that calls vic, which calls the plugin, would never end.
                 choice = BackendChoice { backend: BackendKind::Mock, model: None, command: None };
             }
             let allowed = self.time_limit(over.time, PluginLimits::for_task(&request.task).time)?;
@@ -198,10 +199,10 @@ impl Assistant {
         Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
     }
 
-    /// Lets the reasoner add to proposals.
+    /// Lets the reasoner add at most `most` entities and relations to a file of proposals. `chunks` holds evidence texts.
     ///
     /// # Errors
-    /// The file is invalid, or the backend fails.
+    /// The file of proposals is invalid, or the backend fails.
     pub async fn augment(
         &self,
         proposals: Value,
@@ -223,7 +224,7 @@ impl Assistant {
     /// # Errors
     /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once if too many calls are in progress, and errors of the tool.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
-        let _place = self.shared.call_slots.acquire(&self.holder, "tools are at work")?;
+        let _place = self.shared.call_slots.acquire(&self.holder, "tools are running")?;
         let registered = tools::register_tools(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
             use crate::model::llm::tool::ToolFault;
@@ -272,10 +273,10 @@ impl Assistant {
     /// Embeds texts with a model of the backend.
     ///
     /// # Errors
-    /// There are too many texts, or none; the backend cannot embed, or fails.
+    /// There is no text, or more than 2,048; the backend cannot embed, or fails.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode, over: &Override) -> Result<Vec<Vec<f32>>> {
         if !(1..=MAX_TEXTS).contains(&texts.len()) {
-            let text = format!("`texts` has {}; 1 to {MAX_TEXTS} can be embedded at once", texts.len());
+            let text = format!("`texts` has {} entries, but must have 1 to {MAX_TEXTS}", texts.len());
             return Err(Error::invalid(text).field("texts"));
         }
         let _place = self.take_request_slot()?;
@@ -329,7 +330,7 @@ impl Assistant {
             return Err(Error::new(ErrorCode::PermissionDenied, "only the local owner may name a command")
                 .hint("the owner can set it: vic llm use command ..."));
         }
-        // The path of the choice file is for the owner only.
+        // Hides the error from other callers, because it names the path of the saved choice, which only the owner may see.
         let remembered = BackendChoice::load(&self.shared.config);
         let remembered =
             remembered.map_err(|error| if self.is_owner { error } else { Error::new(error.code, UNREADY_PROBLEM) });
@@ -357,17 +358,17 @@ impl Assistant {
         Ok(if self.is_owner { reasoner } else { Box::new(RedactedReasoner { reasoner, backend: choice.backend }) })
     }
 
-    /// Redacts an error of the backend for callers other than the owner.
+    /// Hides the backend's address, and the output of a command, in an error for callers other than the owner.
     fn redact_error(&self, choice: &BackendChoice, error: Error) -> Error {
         if self.is_owner { error } else { redacted_error(choice.backend, error) }
     }
 
-    /// Redacts an event of a model's answer in the same way.
+    /// Hides the backend's address, and the output of a command, in a stream event for callers other than the owner.
     fn redact_event(&self, choice: &BackendChoice, event: LlmStreamEvent) -> LlmStreamEvent {
         if self.is_owner { event } else { redacted_event(choice.backend, event) }
     }
 
-    /// Returns the client of a choice. Caches it, so that a later call can cancel a request by its id.
+    /// Returns the client of a backend choice. Caches the client, so that a later call can cancel a request by its id.
     pub(super) fn client(&self, choice: &BackendChoice) -> Result<LlmClient> {
         self.client_with(choice, None)
     }
@@ -376,7 +377,7 @@ impl Assistant {
         let config = &self.shared.config;
         let model = choice.model_name(config);
         let command = choice.command.as_ref().map(|it| (it.command_line(), &it.seal));
-        // Tools see only the files that their caller may see.
+        // Clients with tools are cached per scope, because their tools see only the files that the caller may see.
         let caller = tools.as_ref().map(|_| &self.scope);
         let key = format!("{} {model} {command:?} {caller:?}", choice.backend.name());
         let mut clients = self.clients();
@@ -397,7 +398,7 @@ impl Assistant {
             ..LlmClientConfig::default()
         })?;
         if clients.len() >= MAX_CLIENTS {
-            // Running requests continue; they only cannot be cancelled by id any more.
+            // Running requests of the dropped clients continue, but can no longer be cancelled by id.
             clients.clear();
         }
         clients.insert(key, made.clone());
@@ -409,11 +410,11 @@ impl Assistant {
     }
 
     fn take_task_slot(&self) -> Result<Slot> {
-        self.shared.task_slots.acquire(&self.holder, "questions to models are at work")
+        self.shared.task_slots.acquire(&self.holder, "questions to models are in progress")
     }
 
     fn take_request_slot(&self) -> Result<Slot> {
-        self.shared.request_slots.acquire(&self.holder, "requests to models are at work")
+        self.shared.request_slots.acquire(&self.holder, "requests to models are in progress")
     }
 }
 
@@ -428,11 +429,11 @@ fn ensure_question_size(question: &str) -> Result<()> {
 fn ensure_bounds(bounds: &Bounds) -> Result<()> {
     let wrong = |field: &str, text: &str| Err(Error::invalid(format!("`{field}` {text}")).field(field));
     match bounds {
-        Bounds { steps: 0 | 101.., .. } => wrong("max_steps", "is not between 1 and 100"),
+        Bounds { steps: 0 | 101.., .. } => wrong("max_steps", "must be between 1 and 100"),
         Bounds { time, .. } if time.is_zero() || *time > Duration::from_secs(3_600) => {
-            wrong("seconds", "is not between 1 and 3600")
+            wrong("seconds", "must be between 1 and 3600")
         }
-        Bounds { tokens: 0, .. } => wrong("max_tokens", "is 0"),
+        Bounds { tokens: 0, .. } => wrong("max_tokens", "must be at least 1"),
         Bounds { .. } => Ok(()),
     }
 }

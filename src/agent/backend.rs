@@ -1,4 +1,4 @@
-//! The backend of the `llm` commands: saved in the data directory, and overridden by a single request.
+//! The language model backend that the `vic llm` commands use: saved in the data directory; a request may override it.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,41 +10,41 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::plugin::PluginCommand;
 use crate::model::agent::{BackendKind, CommandLine, Override};
 
-/// The default model of an Ollama server.
+/// The model to request from an Ollama server if neither the user nor the configuration names one.
 const OLLAMA_MODEL: &str = "nemotron-3-nano";
 
-/// A chosen backend.
+/// A language model backend that the user or the configuration chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackendChoice {
-    /// Its kind.
+    /// Kind of the backend.
     pub backend: BackendKind,
-    /// The model; None takes the default of the configuration or of the backend.
+    /// Name of the model; `None` takes the default of the configuration or of the backend.
     #[serde(default)]
     pub model: Option<String>,
-    /// The command of a [`BackendKind::Command`].
+    /// The command to run, for a [`BackendKind::Command`].
     #[serde(default)]
     pub command: Option<PluginCommand>,
 }
 
 impl BackendChoice {
-    /// Returns the saved choice, else the configured one.
+    /// Returns the backend that `vic llm use` saved, else the configured one.
     ///
     /// # Errors
-    /// `DataLoss` if the file cannot be parsed.
+    /// `DataLoss` if the file with the saved choice cannot be parsed.
     pub fn load(config: &Config) -> Result<BackendChoice> {
         let path = config.llm_choice_path();
         match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                let text = format!("cannot understand the choice of a backend in `{}`: {error}", path.display());
-                Error::new(ErrorCode::DataLoss, text).hint("choose again: vic llm use mock")
+                let text = format!("cannot parse the saved choice of a backend in `{}`: {error}", path.display());
+                Error::new(ErrorCode::DataLoss, text).hint("choose a backend again, for example: vic llm use mock")
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BackendChoice::configured(config)),
             Err(error) => Err(error).io_context("read", &path),
         }
     }
 
-    /// Returns the configured choice.
+    /// Returns the backend that the configuration names.
     pub fn configured(config: &Config) -> BackendChoice {
         let backend = match config.llm.backend {
             LlmBackend::Stub => BackendKind::Mock,
@@ -55,14 +55,14 @@ impl BackendChoice {
         BackendChoice { backend, model, command: None }
     }
 
-    /// Saves the choice. The daemon reads it with the next request.
+    /// Saves the choice. The daemon reads the file again for each request.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file with the choice cannot be written.
     pub fn save(&self, config: &Config) -> Result<()> {
         let path = config.llm_choice_path();
         let text = serde_json::to_string_pretty(self).map_err(Error::internal)?;
-        // The temporary file is private to this user, and an atomic rename puts it in place.
+        // Writes a temporary file that only this user can read, and renames it, which replaces the old file atomically.
         let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).io_context("write to", &config.data_dir)?;
         file.write_all(text.as_bytes()).io_context("write", &path)?;
         file.as_file().sync_all().io_context("sync", &path)?;
@@ -70,7 +70,7 @@ impl BackendChoice {
         Ok(())
     }
 
-    /// Returns the choice with the overrides of a request.
+    /// Returns the backend for one request, with the overrides of the request applied to this choice.
     ///
     /// # Errors
     /// The command cannot be found, or the backend needs a command and has none.
@@ -85,7 +85,7 @@ impl BackendChoice {
             (Some(other), None) => other,
             (None, None) => self.backend,
         };
-        // Drops the model of another backend.
+        // Keeps the saved model only if the request does not choose another backend.
         let model = over.model.clone().or(self.model.filter(|_| backend == self.backend));
         let choice = BackendChoice { backend, model, command: command.or(self.command) };
         match backend == BackendKind::Command && choice.command.is_none() {

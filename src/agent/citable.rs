@@ -1,4 +1,4 @@
-//! Collects the citable things from tool results: every object with an id, with its text and its place if present.
+//! Collects from tool results what an answer may cite: every object with an id, with its text and location if present.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,54 +8,54 @@ use serde_json::{Map, Value};
 use crate::llm::plugin::TranscriptStep;
 use crate::model::Anchor;
 
-/// Fields with a name of a thing.
+/// JSON keys whose value an answer may use to cite the object, the best one first.
 const ID_FIELDS: [&str; 10] =
     ["citation", "chunk", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
-/// Fields with the text of a thing.
+/// JSON keys whose value is the text of an object; the first one present counts.
 const TEXT_FIELDS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
-/// Nesting depth limit of the search.
+/// Objects that are nested deeper than this in a tool result cannot be cited.
 const MAX_DEPTH: usize = 12;
 
-/// A citable thing.
+/// An object of a tool result that an answer may cite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Citable {
-    /// Its name in an answer.
+    /// The id by which an answer cites the object.
     pub(super) id: String,
-    /// Its text, if it has any.
+    /// Text of the object; empty if it has none.
     pub(super) text: String,
-    /// Absolute path of its file.
+    /// Absolute path of the file that the object belongs to.
     pub(super) path: Option<String>,
-    /// Its place in the file.
+    /// Location of the object in the file.
     pub(super) anchor: Anchor,
 }
 
-/// All citable things by each of their names, and those with a text in result order.
+/// All citable objects by each of their names, and the objects with a text in the order of the results.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CitableIndex {
     by_name: BTreeMap<String, Citable>,
-    /// The things with a text, each once.
+    /// The objects with a text, each once.
     pub(super) texts: Vec<Citable>,
-    /// The ids of `texts`.
+    /// The ids in `texts`, to add each object once.
     text_ids: HashSet<String>,
 }
 
 impl CitableIndex {
-    /// Collects the citable things of a transcript.
+    /// Collects the citable objects in the tool results of a transcript.
     pub(super) fn from_transcript(transcript: &[TranscriptStep]) -> CitableIndex {
         let mut offered = CitableIndex::default();
-        // The error of a rejected call is not evidence.
+        // Skips failed calls, because an error message is not evidence.
         for step in transcript.iter().filter(|it| it.result.get("error").is_none()) {
             offered.collect(&step.result, 0);
         }
         offered
     }
 
-    /// Returns whether there is nothing to cite.
+    /// Returns whether no object can be cited.
     pub(super) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// Returns the thing that a citation names.
+    /// Returns the object that a citation names.
     pub(super) fn get(&self, citation: &str) -> Option<&Citable> {
         self.by_name.get(citation.trim())
     }
@@ -76,7 +76,7 @@ impl CitableIndex {
         let names = object_names(map);
         let Some(id) = names.first().cloned() else { return };
         let text = TEXT_FIELDS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
-        // Some tools call the absolute path `absolute_path`, others `path`, which elsewhere is relative.
+        // Some tools name the absolute path `absolute_path`, others `path`; a relative `path` is ignored.
         let path =
             ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
         let path = path.map(String::from);
@@ -87,7 +87,7 @@ impl CitableIndex {
         }
         for name in names {
             let known = self.by_name.entry(name).or_insert_with(|| evidence.clone());
-            // A thing may be named first, and come with its text later.
+            // Replaces an object that had no path or text, because a result may name an object before it gives its text.
             if known.path.is_none() && evidence.path.is_some() || known.text.is_empty() && !evidence.text.is_empty() {
                 *known = evidence.clone();
             }
@@ -95,7 +95,7 @@ impl CitableIndex {
     }
 }
 
-/// Returns every name of an object, the best for a citation first.
+/// Returns every name by which an answer may cite an object, the best one first.
 fn object_names(map: &Map<String, Value>) -> Vec<String> {
     let mut names = Vec::new();
     let kind = ["entity_type", "type"].iter().find_map(|it| map.get(*it)?.as_str());

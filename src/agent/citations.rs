@@ -1,5 +1,5 @@
-//! Verifies the citations of an answer. Each must name something in the result of a tool, and a passage of a file is read
-//! again.
+//! Verifies the citations of a model's answer. Each citation must name something in the result of a tool; a cited passage of
+//! a file is compared with the file as it is now.
 
 use std::collections::HashSet;
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 use crate::agent::citable::{Citable, CitableIndex};
 use crate::model::{Anchor, Scope};
 
-/// A verified citation.
+/// A citation of a model's answer that vic has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifiedCitation {
-    /// The name in the answer.
+    /// The cited id, as the answer gives it.
     pub citation: String,
-    /// The file, if the cited thing is in one.
+    /// The file that holds the cited passage; `None` for a result that belongs to no file.
     pub path: Option<String>,
-    /// The place in the file, in words.
+    /// The location in the file, in words.
     pub place: String,
-    /// `file`: read again in the file; `result`: returned by a tool, and in no file.
+    /// `file` if the passage was found again in its file; `result` if a tool returned it and it belongs to no file.
     pub checked: &'static str,
 }
 
-/// Verifies passages in files.
+/// Verifies that cited passages still exist in their files.
 #[async_trait]
 pub trait PassageVerifier: Send + Sync {
-    /// Returns whether a passage is still at its place in a file of the caller's scope.
+    /// Returns whether a passage is still at its location in a file of the caller's scope.
     async fn verify_passage(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool;
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn verify_citations(
     let mut looked_at = HashSet::new();
     for citation in citations {
         let citation = citation.trim();
-        // A rejected citation would fail again, so each is checked once.
+        // Skips a repeated citation, because it would have the same result.
         if !looked_at.insert(citation) {
             continue;
         }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::llm::plugin::TranscriptStep;
 
-    /// Rejects every passage, and counts the calls.
+    /// A verifier that rejects every passage, and counts the calls.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

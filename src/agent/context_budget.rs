@@ -1,8 +1,8 @@
-//! Cuts a task to the size limit of its reasoner: a model's context window or a plugin's input limit. Cuts here are
-//! reported, while a server would cut silently.
+//! Shortens a task to the size limit of its reasoner: a model's context or a plugin's input limit. vic reports what was left
+//! out, while a model server would cut a long request silently.
 //!
-//! A question is never cut: a task is rejected if its question alone does not fit. Of results the newest stay nearly whole,
-//! lists keep their beginning, and the task itself says that something is missing.
+//! A question is never shortened: a task is rejected if its question alone does not fit. The newest tool results stay nearly
+//! whole, lists keep their first items, and the task tells the reasoner that something is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
 use crate::machine::block_in_place;
 
-/// Bytes of a transcript's results that may be nearly whole.
+/// Once the results in a transcript exceed this many bytes, older results are shortened more.
 const TRANSCRIPT_BYTES: usize = 32_000;
-/// Number of newest results that are shown at greater length.
+/// This many of the newest results are shortened less than older results.
 const NEWEST_RESULTS: usize = 2;
 
-/// Redacts a request and cuts it to the reasoner's limit. Returns it with notes about the cuts.
+/// Redacts a request and shortens it to the reasoner's limit. Returns the request, and notes about what was left out.
 ///
 /// # Errors
-/// `FailedPrecondition`: the question does not fit.
+/// `FailedPrecondition`: the question alone exceeds the limit.
 pub(super) async fn fit_request(
     reasoner: &dyn Reasoner,
     request: PluginRequest,
@@ -34,7 +34,7 @@ pub(super) async fn fit_request(
     Ok((PluginRequest { task, ..request }, cuts))
 }
 
-/// Cuts a task to a limit.
+/// Shortens a task to a size limit. Returns the task, and notes about what was left out.
 fn fit_task(task: PluginTask, room: ContextBudget) -> Result<(PluginTask, BTreeSet<&'static str>)> {
     match task {
         PluginTask::ToolLoopStep { question, schema, tools, transcript } => {
@@ -49,7 +49,7 @@ fn fit_task(task: PluginTask, room: ContextBudget) -> Result<(PluginTask, BTreeS
     }
 }
 
-/// Reduces the names of the schema, down to none: a query can be written without them.
+/// Reduces the number of schema names, down to none, because a query can be written without schema names.
 fn fit_query(
     room: ContextBudget,
     question: String,
@@ -61,7 +61,7 @@ fn fit_query(
     Ok((fits, BTreeSet::from(["some names of the schema did not fit and were not shown"])))
 }
 
-/// Keeps the first rows that fit.
+/// Shortens an answer task: keeps the first rows that fit.
 fn fit_answer(
     room: ContextBudget,
     question: String,
@@ -76,7 +76,7 @@ fn fit_answer(
     if room.cost(&task(&query, &[])) > room.limit() / 2
         && let Some(map) = query.as_object_mut()
     {
-        // The AxQL text says the same.
+        // Drops the typed query if little space is left, because the AxQL text beside it says the same.
         map.shift_remove("query_ir_v1");
     }
     let whole = PluginTask::Answer { question: question.clone(), query: query.clone(), results: results.clone() };
@@ -92,7 +92,7 @@ fn fit_answer(
     Ok((task(&query, &rows[..shown]), BTreeSet::from([cut])))
 }
 
-/// Keeps the first proposals in half of the space, and their evidence texts in the rest.
+/// Keeps the first proposals in half of the free space, and evidence texts in the remaining space, cited ones first.
 fn fit_augment(
     room: ContextBudget,
     proposals: &Value,
@@ -112,7 +112,7 @@ fn fit_augment(
     if !room.fits(&bare) {
         return Err(room.too_small_error(&bare));
     }
-    // Reserves bytes for the framing of the evidence.
+    // Reserves bytes for the JSON key and braces around the evidence texts.
     let base = room.cost(&bare) + 32;
     let half = if evidence.is_empty() { 0 } else { room.limit().saturating_sub(base) / 2 };
     let (kept, taken) = room.prefix_that_fits(all, base + half);
@@ -133,7 +133,7 @@ fn fit_augment(
     Ok((task(&all[..kept], texts, &head), cuts))
 }
 
-/// The parts of a step.
+/// The parts of an agent step that can be shortened.
 struct Step {
     question: String,
     schema: SchemaHints,
@@ -141,22 +141,22 @@ struct Step {
     transcript: Vec<TranscriptStep>,
 }
 
-/// The shown size of each part of a step.
+/// How much of each part of an agent step the reasoner is shown.
 #[derive(Clone, Copy)]
 struct StepExtent {
-    /// Names of each kind.
+    /// Maximum schema names of each kind.
     names: usize,
-    /// Bytes of each of the newest results.
+    /// Maximum bytes of each of the newest results.
     newest: usize,
-    /// Bytes of each older result.
+    /// Maximum bytes of each older result.
     older: usize,
-    /// Number of latest calls.
+    /// Maximum number of calls; the latest ones are kept.
     calls: usize,
-    /// Whether tools describe their arguments.
+    /// Whether the tools' argument schemas keep their descriptions.
     explained: bool,
 }
 
-/// From the full size of a step down to the smallest useful one.
+/// The extents to try until a step fits, from its full size down to the smallest useful one.
 const EXTENTS: [StepExtent; 7] = [
     StepExtent { names: 60, newest: 6_000, older: 600, calls: usize::MAX, explained: true },
     StepExtent { names: 30, newest: 4_000, older: 400, calls: 24, explained: true },
@@ -179,7 +179,7 @@ fn fit_step(room: ContextBudget, step: &Step) -> Result<(PluginTask, BTreeSet<&'
     Err(least.map_or_else(|| Error::internal("a step without an extent"), |it| room.too_small_error(&it)))
 }
 
-/// Returns a step reduced to an extent.
+/// Returns a step shortened to an extent, and notes about what was left out.
 fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'static str>) {
     let mut cuts = BTreeSet::new();
     let from = step.transcript.len().saturating_sub(extent.calls);
@@ -189,11 +189,11 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
     let mut left = TRANSCRIPT_BYTES;
     let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);
     for (back, it) in step.transcript[from..].iter().rev().enumerate() {
-        // In the full extent, older results are shown like the newest while the budget lasts.
+        // In the full extent, older results may be as long as the newest ones until `TRANSCRIPT_BYTES` are used.
         let is_long = if extent.calls == usize::MAX { left > extent.newest } else { back < NEWEST_RESULTS };
         let result = cut_result(&it.result, if is_long { extent.newest } else { extent.older });
         if result != it.result {
-            cuts.insert("long results were shown cut");
+            cuts.insert("long results were shortened");
         }
         left = left.saturating_sub(result.to_string().len());
         calls.push(TranscriptStep { result, ..it.clone() });
@@ -207,7 +207,8 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
     (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls }, cuts)
 }
 
-/// Removes the descriptions from a schema: the names of arguments say most. An argument named `description` stays.
+/// Removes the descriptions from a JSON Schema, because the names of arguments say most. An argument named `description`
+/// stays.
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -219,8 +220,8 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Cuts a result to a number of bytes. Lists lose their end. A result that is still too large becomes the beginning of its
-/// text. Both are marked.
+/// Shortens a tool result to `most` bytes of JSON: removes the last items of its lists, or, if that is not enough, returns
+/// the beginning of the JSON text. Either result has `"truncated": true`.
 fn cut_result(result: &Value, most: usize) -> Value {
     let whole = result.to_string();
     if whole.len() <= most {
@@ -233,7 +234,7 @@ fn cut_result(result: &Value, most: usize) -> Value {
     json!({ "truncated": true, "bytes": whole.len(), "beginning": &whole[..end] })
 }
 
-/// Returns the object with shorter lists, if that is enough.
+/// Returns the object with shorter lists; `None` if it still exceeds `most` bytes.
 fn shorten_lists(result: &Value, most: usize) -> Option<Value> {
     let map = result.as_object()?;
     let longest = map.iter().filter_map(|(_, it)| Some(it.as_array()?.len())).max()?;
@@ -288,7 +289,7 @@ mod tests {
         PluginTask::AugmentProposals { proposals: file, evidence_chunks: Some(evidence), max_new_proposals: 9 }
     }
 
-    /// Fits a task to several limits. It must fit each time, and report its cuts.
+    /// Shortens a task to several limits. The task must fit each time, and report what was left out.
     fn check(task: &PluginTask, rooms: &[ContextBudget]) {
         for room in rooms {
             let (fitted, cuts) = fit_task(task.clone(), *room).unwrap();
@@ -353,7 +354,7 @@ mod tests {
         let PluginTask::ToolLoopStep { transcript, schema, .. } = task else { panic!("another task") };
         assert_eq!((transcript.len(), &transcript[39]), (40, &call(39, 5_000)));
         assert_eq!((&transcript[0].result["truncated"], schema.types.len()), (&json!(true), 60));
-        assert_eq!(cuts.into_iter().collect::<Vec<_>>(), ["long results were shown cut"]);
+        assert_eq!(cuts.into_iter().collect::<Vec<_>>(), ["long results were shortened"]);
         let (small, _) =
             fit_task(steps((0..40).map(|it| call(it, 5_000)).collect()), ContextBudget::Tokens(1_200)).unwrap();
         let PluginTask::ToolLoopStep { transcript, tools, .. } = small else { panic!("another task") };

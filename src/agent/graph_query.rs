@@ -1,4 +1,4 @@
-//! Turns a question into a query, its rows, and an answer from the rows.
+//! Turns a question into a graph query, runs the query, and describes its rows in words.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,15 +13,15 @@ use crate::graph;
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints};
 
-/// Most names of each kind for a reasoner.
+/// Maximum number of schema names of each kind, such as types or relations, that a reasoner is shown.
 const MAX_NAMES: usize = 200;
 
-/// A question with its query and results.
+/// A question with the graph query that was run for it, and the results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueryResult {
     /// The question.
     pub question: String,
-    /// The query that was run: `{"kind": "axql", "axql": ...}`, with `query_ir_v1` if it was written so.
+    /// The query that was run: `{"kind": "axql", "axql": ...}`, with `query_ir_v1` if the reasoner wrote it in that form.
     pub query: Value,
     /// The `vars`, `rows` and `truncated` of the results.
     pub results: Value,
@@ -31,17 +31,17 @@ pub struct QueryResult {
     pub model: String,
 }
 
-/// A question with its query, results and an answer in words.
+/// A question with its graph query, the results, and an answer in words.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnsweredQuery {
-    /// Question, query and results.
+    /// Question, query and results; inlined in the JSON.
     #[serde(flatten)]
     pub asked: QueryResult,
     /// The answer, as plain text.
     pub answer: String,
 }
 
-/// Asks the reasoner for a query and runs it. A query that fails is sent back once, with the reason.
+/// Asks the reasoner for a graph query and runs the query. A query that fails is sent back once, with the reason.
 pub(super) async fn query_question(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -55,7 +55,7 @@ pub(super) async fn query_question(
     Ok(QueryResult { question: question.into(), query, results, notes, model: reasoner.name() })
 }
 
-/// Returns a query for a question, and its results.
+/// Returns a graph query for a question, and the results of the query.
 async fn find_rows(
     mut thinker: ReasonerHandle<'_>,
     tools: &RegisteredTools,
@@ -81,7 +81,7 @@ async fn find_rows(
                 asked_for = format!("{question}\n\n(This query was wrong: {query}: {error})");
             }
             Err(error) => {
-                let text = format!("{} gave no query that can be run: {error}", thinker.reasoner.name());
+                let text = format!("{} wrote no query that can be run: {error}", thinker.reasoner.name());
                 return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("rephrase the question"));
             }
         }
@@ -107,25 +107,25 @@ pub(super) async fn answer_question(
     Ok(AnsweredQuery { asked, answer })
 }
 
-/// Returns the query of a response, once for the protocol, as AxQL, and once as the tool's arguments. Prefers a typed query,
-/// which the protocol shows beside its text.
+/// Returns the query of a response twice: as the plugin protocol shows it, with its AxQL text, and as arguments of the query
+/// tool. Prefers the typed query (`query_ir_v1`) to AxQL text.
 fn chosen_query(response: PluginResponse) -> (Value, Value) {
     let Some(ir) = response.query_ir_v1 else {
         let axql = response.axql.unwrap_or_default();
         return (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }));
     };
-    // The tool rejects an invalid query, with the place of the error.
+    // Ignores a parse error here: the query tool rejects an invalid query, and reports where the error is.
     let axql = graph::query::ir::parse(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
     (json!({ "kind": "axql", "axql": axql, "query_ir_v1": ir }), json!({ "query_ir_v1": ir }))
 }
 
-/// Returns the fields of the protocol, without other fields of the tool's result.
+/// Returns only those fields of the query tool's result that the plugin protocol has.
 fn protocol_rows(results: &Value) -> Value {
     let or = |name: &str, value: Value| results.get(name).cloned().unwrap_or(value);
     json!({ "vars": or("vars", json!([])), "rows": or("rows", json!([])), "truncated": or("truncated", false.into()) })
 }
 
-/// Returns the schema names from the summary tool, if there is one.
+/// Returns the schema names that the summary tool reports; empty without that tool.
 pub(super) async fn read_schema(tools: &RegisteredTools) -> SchemaHints {
     match tools.contains(SUMMARY_TOOL) {
         true => {
@@ -135,8 +135,8 @@ pub(super) async fn read_schema(tools: &RegisteredTools) -> SchemaHints {
     }
 }
 
-/// Returns the names in a summary. Each kind is a list of names, a list of objects with a name, or a map from names to
-/// numbers.
+/// Returns the schema names in a result of the summary tool. Each kind of names is a list of names, a list of objects with
+/// a name, or a map from names to numbers.
 pub(super) fn schema_names(summary: &Value) -> SchemaHints {
     let inner = summary.get("schema").filter(|it| it.is_object()).unwrap_or(summary);
     let list = |field: &str| names(inner.get(field).or_else(|| summary.get(field)));

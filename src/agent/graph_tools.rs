@@ -1,4 +1,4 @@
-//! Implements the agent's tools with the graph, and the witness with the asker.
+//! Implements the agent's interfaces: `ToolProvider` with the graph's tools, and `PassageVerifier` with the `Asker`.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::graph::{GraphService, tools};
 use crate::model::{Anchor, Scope, ToolSpec};
 
-/// The graph's tools, the same as over MCP and gRPC.
+/// Offers agents the tools of the graph, the same ones as over MCP and gRPC.
 pub struct GraphTools(pub GraphService);
 
 #[async_trait]

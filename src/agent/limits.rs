@@ -1,4 +1,4 @@
-//! Limits of an agent.
+//! Limits on the time of an agent's task and on the size of a request to a reasoner.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::estimated_tokens;
 use crate::llm::plugin::PluginTask;
 
-/// Default time for a file of proposals, which is read as a whole.
+/// Default time limit for adding to a file of proposals, which the reasoner reads as a whole.
 pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 
-/// Estimated bytes of a token.
+/// Estimated bytes of JSON per token.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Estimates the tokens of a value as JSON.
@@ -19,50 +19,50 @@ pub(super) fn estimate_tokens(value: &impl Serialize) -> u64 {
     serde_json::to_string(value).map_or(0, |it| (it.len() / BYTES_PER_TOKEN) as u64)
 }
 
-/// The time limit of a task.
+/// The time limit of one task for a reasoner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     /// Limit for the whole task.
     pub(super) time: Duration,
-    /// Note if the limit is below the requested time.
+    /// Note for the caller, if the limit is below the requested time.
     pub(super) note: Option<String>,
 }
 
 impl TimeLimit {
-    /// Takes the requested time, else the default, and at most `most`.
+    /// Takes the requested time `wanted`, else the default `usual`, and at most `most`.
     ///
     /// # Errors
     /// `InvalidArgument` if the time is zero.
     pub(super) fn new(wanted: Option<Duration>, usual: Duration, most: Duration) -> Result<TimeLimit> {
         let wanted = wanted.unwrap_or(usual);
         if wanted.is_zero() {
-            return Err(Error::invalid("`timeout_seconds` is 0").field("timeout_seconds"));
+            return Err(Error::invalid("`timeout_seconds` must be more than 0").field("timeout_seconds"));
         }
         let note =
-            (wanted > most).then(|| format!("{most:?} instead of {wanted:?}: VIC_LLM_MAX_SECONDS allows no more"));
+            (wanted > most).then(|| format!("time limit {most:?}, not {wanted:?}: VIC_LLM_MAX_SECONDS allows no more"));
         Ok(TimeLimit { time: wanted.min(most), note })
     }
 
-    /// Runs work with the time limit.
+    /// Runs `work`, and fails when the time limit is over.
     ///
     /// # Errors
-    /// `DeadlineExceeded`, and errors of the work.
+    /// `DeadlineExceeded` if the time limit is reached, and errors of `work`.
     pub(super) async fn run_within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.time, work).await.unwrap_or_else(|_| {
             let text = format!("no answer within {:?}", self.time);
-            Err(Error::new(ErrorCode::DeadlineExceeded, text).hint("allow more with --seconds, or take a faster model"))
+            Err(Error::new(ErrorCode::DeadlineExceeded, text).hint("raise --seconds, or use a faster model"))
         })
     }
 }
 
-/// The size limit of a request.
+/// The size limit of a request to a reasoner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextBudget {
-    /// Unlimited.
+    /// No limit.
     Unlimited,
-    /// A number of bytes of JSON.
+    /// A limit in bytes of JSON.
     Bytes(usize),
-    /// A number of tokens of JSON, see [`estimated_tokens`].
+    /// A limit in tokens of JSON, see [`estimated_tokens`].
     Tokens(usize),
 }
 
@@ -87,8 +87,8 @@ impl ContextBudget {
         self.cost(it) <= self.limit()
     }
 
-    /// Returns how many items fit from the first on, and the size with them. `taken` is the size before. Each item costs an
-    /// extra comma.
+    /// Returns how many of the first items fit in the budget, and the size used with them. `taken` is the size used before.
+    /// Each item costs one more, for its comma.
     pub(super) fn prefix_that_fits<'a, T: Serialize + 'a>(
         self,
         things: impl IntoIterator<Item = &'a T>,

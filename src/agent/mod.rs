@@ -1,13 +1,13 @@
-//! Answers questions with a language model. The model proposes, vic executes, and vic trusts a claim of the model only after
-//! a check.
+//! Answers questions with a language model. The model proposes tool calls and answers; vic runs the calls, and shows an
+//! answer only after it has checked the citations.
 //!
 //! [`Assistant`] is the entry point: it knows the chosen backend ([`BackendChoice`]), the caller's scope, and the tools. A
 //! [`Reasoner`] runs one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
-//! stub, which is deterministic and needs no model. [`tool_loop`] lets it take steps, [`citations`] verifies its answer, and
-//! [`sanitize()`] turns the answer into plain text.
+//! stub, which is deterministic and needs no model. [`tool_loop`] runs the tools that the reasoner calls, [`citations`]
+//! verifies the citations of its answer, and [`sanitize()`] turns the answer into plain text.
 //!
-//! Text of documents is data. Only offered tools run, with arguments that match their schema; none of them writes or uses
-//! the network. An answer has no active link and no image.
+//! Instructions inside documents are never followed. Only offered tools run, with arguments that match their schema; no tool
+//! writes or uses the network. An answer has no active link and no image.
 
 mod assistant;
 mod backend;

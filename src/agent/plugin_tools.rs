@@ -1,9 +1,9 @@
-//! Runs the tool calls of a plugin during an answer task: an agent's read-only tools, with validated arguments, and a
-//! limited number of calls.
+//! Runs the tool calls that a plugin makes during an answer task: the read-only tools of an agent, with validated arguments,
+//! and a limited number of calls.
 //!
-//! A plugin with version 3 of the protocol may find the rows insufficient for an answer, and name a tool instead. It then
-//! gets tool loop steps, with the rows as the first result, until it answers. A plugin with only version 2 never calls a
-//! tool and is not affected.
+//! A plugin with version 3 of the protocol may call a tool if the rows are not enough for an answer. The plugin then gets
+//! tool loop steps, with the rows as the first result, until it answers. A plugin with only version 2 never calls a tool and
+//! is not affected.
 
 use serde_json::{Value, json};
 
@@ -14,10 +14,10 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};
 
-/// Most calls of a plugin for one answer.
+/// Maximum number of tool calls of a plugin for one answer; one more call fails the task.
 const MAX_CALLS: usize = 8;
 
-/// A plugin's answer task.
+/// The tools, question and schema of one answer task of a plugin.
 pub(super) struct PluginTools<'a> {
     pub(super) tools: &'a RegisteredTools,
     pub(super) question: &'a str,
@@ -25,7 +25,7 @@ pub(super) struct PluginTools<'a> {
 }
 
 impl PluginTools<'_> {
-    /// Runs the calls of a plugin until it answers. `query` and `results` are those of its task.
+    /// Runs the tool calls of a plugin until it answers. `query` and `results` come from the answer task.
     ///
     /// # Errors
     /// `ResourceExhausted` after too many calls, and errors of the plugin.
@@ -67,11 +67,11 @@ impl PluginTools<'_> {
         let shown: String = name.chars().take(60).collect();
         let result = match self.tools.run(&name, args.clone()).await {
             Ok(result) => {
-                notes.push(sanitize(&format!("it searched with '{shown}'")));
+                notes.push(sanitize(&format!("the plugin searched with '{shown}'")));
                 result
             }
             Err(error) => {
-                notes.push(sanitize(&format!("'{shown}' was not run or failed: {}", error.message)));
+                notes.push(sanitize(&format!("tool '{shown}' was not run or failed: {}", error.message)));
                 error.payload()
             }
         };

@@ -1,4 +1,4 @@
-//! Runs the tasks of one question on a reasoner, within its size limit, and collects the notes.
+//! Runs the tasks of one question on a reasoner, within the reasoner's size limit, and collects notes for the caller.
 
 use crate::agent::context_budget;
 use crate::agent::reasoners::Reasoner;
@@ -6,7 +6,7 @@ use crate::agent::sanitize::sanitize;
 use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 
-/// A reasoner with its model, and the notes to collect.
+/// A reasoner, the model to request from it, and the notes collected so far.
 pub(super) struct ReasonerHandle<'a> {
     pub(super) reasoner: &'a dyn Reasoner,
     pub(super) model: Option<String>,
@@ -14,14 +14,14 @@ pub(super) struct ReasonerHandle<'a> {
 }
 
 impl ReasonerHandle<'_> {
-    /// Cuts a task to the reasoner's limits and runs it. Collects its notes, and notes about what was cut.
+    /// Shortens a task to the reasoner's size limit and runs it. Collects notes of the response and about what was left out.
     pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
         let (request, cuts) =
             context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
         let response = self.reasoner.run_task(&request).await?;
         let told = cuts.into_iter().map(String::from).chain(response.notes.iter().map(|it| sanitize(it)));
         for note in told {
-            // Several tasks may cause the same note.
+            // Adds each note once, because several tasks may cause the same note.
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }

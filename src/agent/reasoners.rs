@@ -1,4 +1,4 @@
-//! The interface of the backends that run tasks of the plugin protocol.
+//! `Reasoner`: the interface of the backends (command, model or rules) that run tasks of the plugin protocol.
 
 pub(in crate::agent) mod command;
 pub(in crate::agent) mod model;
@@ -13,18 +13,18 @@ use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
 
-/// Runs one task at a time. Its result is a proposal that the caller must check.
+/// Runs one task at a time, such as writing a query or an answer. The caller must check the result.
 #[async_trait]
 pub trait Reasoner: Send + Sync {
-    /// Returns the name for people and for the audit.
+    /// Returns the name that reports and the audit log show.
     fn name(&self) -> String;
 
-    /// Returns the redaction of requests: none if the request stays in this process.
+    /// Returns which secrets are redacted in requests: by default none, because the request stays in this process.
     fn redaction(&self) -> Redaction {
         Redaction::None
     }
 
-    /// Returns the size limit of a request. The caller cuts the task to it, see [`ContextBudget`].
+    /// Returns the size limit of a request. The caller shortens the task to this limit, see [`ContextBudget`].
     async fn context_budget(&self, _request: &PluginRequest) -> ContextBudget {
         ContextBudget::Unlimited
     }

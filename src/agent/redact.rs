@@ -1,5 +1,5 @@
-//! Redacts keys and tokens in the request to a reasoner, string by string: nested JSON escapes would hide them from a search
-//! of the whole text. Runs before a task is cut to size, because half a key would not be recognised.
+//! Redacts keys and tokens in the request to a reasoner. Each string is searched on its own, because JSON escapes would hide
+//! keys from a search of the whole text. Runs before a task is shortened, because half a key would not be recognised.
 
 use crate::error::{Error, Result};
 use crate::llm::plugin::PluginRequest;

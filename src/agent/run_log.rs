@@ -1,4 +1,4 @@
-//! Logs the runs of agents before they answer, and shows them to the owner.
+//! Logs each run of an agent before its answer is returned, and lists the logged runs to the owner.
 
 use std::time::SystemTime;
 
@@ -11,19 +11,19 @@ use crate::model::{AgentRun, TranscriptRecord};
 use crate::secrets::{Redactor, redact_json};
 
 impl Assistant {
-    /// Returns the latest runs with their transcripts, newest first; for the owner only.
+    /// Returns the latest agent runs with their transcripts, newest first; for the owner only.
     ///
     /// # Errors
     /// `PermissionDenied` for other callers; the log cannot be read.
     pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
         if !self.is_owner {
-            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
+            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner may list agent runs"));
         }
         let shared = self.shared.clone();
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
     }
 
-    /// Returns the latest runs without transcripts.
+    /// Returns the latest agent runs without transcripts, newest first; for the owner only.
     ///
     /// # Errors
     /// See [`Assistant::transcripts`].
@@ -31,10 +31,10 @@ impl Assistant {
         Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
     }
 
-    /// Logs a report.
+    /// Writes the report of an agent run to the log, with secrets redacted.
     pub(super) async fn log_report(&self, report: &AgentReport) -> Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // A question may hold a typed key, which must not stay in a file.
+        // Redacts the report, because the user may have typed a key in the question, which must not be written to a file.
         let redaction = self.shared.config.limits.redaction;
         let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
         redact_json(&mut kept, redaction);

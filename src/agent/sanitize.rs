@@ -1,36 +1,37 @@
-//! Sanitises model output to plain text without links, images or active markup.
+//! Turns the output of a model into plain text without links, images or active markup.
 //!
-//! Terminals and apps turn addresses into links and markup into images. Injected text of a document could so leak data to
-//! its author's server. The words stay, but their active parts are broken up: for Markdown, HTML and terminals, and for apps
-//! that search rendered text for addresses. Bare host names stay: `notes.md` is one.
+//! Terminals and apps turn addresses into links and load images, so instructions injected into a document could make the
+//! model leak data to the server of the document's author. The words stay, but links and markup are broken up, for Markdown,
+//! HTML and terminals, and for apps that search rendered text for addresses. Bare host names stay, because many file names,
+//! such as `notes.md`, look like host names.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// The slashes of an address. Markdown ignores a backslash, and some browsers read it as a slash.
+/// The `://` of an address, also with backslashes: Markdown ignores a backslash, and some browsers read it as a slash.
 static ADDRESS_SLASHES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\*:([\\/]{2,})").expect("a constant"));
-/// Active schemes without slashes. Before a blank such a word is harmless.
+/// URL schemes that become links without slashes, such as `mailto:`. If a blank follows, the word is harmless.
 static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
     let all = "javascript|vbscript|data|file|mailto|tel|sms|xmpp|blob|about|magnet|view-source|vscode|intent";
     Regex::new(&format!(r"(?i)({all})\\*:")).expect("a constant")
 });
-/// Addresses without a scheme.
+/// The `www.` of addresses without a scheme.
 static WWW: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)(www)\\*\.").expect("a constant"));
-/// Mail addresses, which become links on their own.
+/// The `@` of mail addresses, which apps turn into links without any markup.
 static MAIL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"([\w.+-])\\*@").expect("a constant"));
-/// Character references, which become markup again when rendered as HTML.
+/// HTML character references such as `&lt;`, which become markup again when rendered as HTML.
 static ENTITY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"&(#|(?:lt|gt|amp|quot)\b|[A-Za-z][A-Za-z0-9]{1,31};)").expect("a constant"));
-/// `<` before a possible tag, address or mention.
+/// `<` before a possible HTML tag, address or mention of a user.
 static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<([\p{Alphabetic}/!?@#])").expect("a constant"));
-/// Character pairs that begin images, links, definitions and notes in Markdown and wikis.
+/// Character pairs that begin images, links, link definitions and footnotes in Markdown and wikis.
 const PAIRS: [[char; 2]; 6] = [['!', '['], [']', '('], [']', '['], [']', ':'], ['[', '['], ['!', '(']];
 
-/// Sanitises a text.
+/// Returns the text without links, images, active markup, and invisible or control characters.
 pub fn sanitize(text: &str) -> String {
     let text = remove_invisible(text);
-    // A backtick could hide from one renderer what another one shows.
+    // Replaces backticks, because a code span could hide from one renderer what another one shows.
     let text = text.replace('`', "'");
     let text = ENTITY.replace_all(&text, "& $1");
     let text = TAG.replace_all(&text, "\u{2039}$1");
@@ -38,11 +39,12 @@ pub fn sanitize(text: &str) -> String {
     let text = break_matches(&SCHEMES, &text, "[:]");
     let text = break_matches(&WWW, &text, "[.]");
     let text = break_matches(&MAIL, &text, "[@]");
-    // Last, because a replacement may now precede a parenthesis.
+    // Runs last, because a replacement such as `[:]` may now precede a parenthesis and form the pair `](`.
     separate_pairs(&text)
 }
 
-/// Replaces the last character of each active match by a mark. Before a blank the match is harmless.
+/// Replaces the separator at the end of each match (`:`, `.` or `@`) by `mark`, such as `[:]`. A match that a blank or the
+/// end of the text follows is harmless and stays.
 fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut from = 0;
@@ -59,14 +61,14 @@ fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     out
 }
 
-/// Removes invisible characters and controls, except line breaks and tabs.
+/// Removes invisible and control characters, except tabs and line breaks, which become `\n`.
 fn remove_invisible(text: &str) -> String {
     let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let text = text.replace("\r\n", "\n");
     text.chars().map(|it| if breaks(it) { '\n' } else { it }).filter(|it| !is_hidden(*it)).collect()
 }
 
-/// Returns whether a character is a control, a direction mark or without width, and so could hide a message.
+/// Returns whether a character is a control character, a direction mark or has no width, and so could hide a message.
 fn is_hidden(it: char) -> bool {
     let control = it.is_control() && it != '\n' && it != '\t';
     let unseen = matches!(it, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -76,7 +78,7 @@ fn is_hidden(it: char) -> bool {
     control || unseen
 }
 
-/// Inserts a blank between the characters of each pair.
+/// Inserts a blank between the characters of each pair in `PAIRS`.
 fn separate_pairs(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut before = None;
@@ -122,13 +124,13 @@ mod tests {
             ("[x]\u{200b}(http://e)", "[x] (http[:]//e)"),
             // A broken scheme must not create a new link.
             ("javascript:(x) www.(//e) data:[a](b)", "javascript[:] (x) www[.] (//e) data[:] [a] (b)"),
-            // HTML.
+            // HTML tags and character references.
             ("<img src=x>", "\u{2039}img src=x>"),
             ("</a><!-- x -->", "\u{2039}/a>\u{2039}!-- x -->"),
             ("<\u{0}script>x", "\u{2039}script>x"),
             ("<<b>", "<\u{2039}b>"),
             ("&lt;img&gt; &#60;b &lt b &colon; &amp;lt;", "& lt;img& gt; & #60;b & lt b & colon; & amp;lt;"),
-            // Addresses without markup.
+            // Web and mail addresses without markup.
             ("<https://e>", "\u{2039}https[:]//e>"),
             ("see WWW.evil.example", "see WWW[.]evil.example"),
             ("JavaScript:x Data:y MAILTO:z xmpp:a", "JavaScript[:]x Data[:]y MAILTO[:]z xmpp[:]a"),
@@ -136,7 +138,7 @@ mod tests {
             ("ask ada@quill.example, <ada@quill.example>", "ask ada[@]quill.example, \u{2039}ada[@]quill.example>"),
             ("<@U1> <#c|general>", "\u{2039}@U1> \u{2039}#c|general>"),
             ("www\\.evil.example ada\\@e.example", "www[.]evil.example ada[@]e.example"),
-            // Terminals.
+            // Escape sequences and control characters of terminals.
             ("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}", "]8;;http[:]//ex]8;;"),
             ("\u{1b}[2J\u{9b}31mred", "[2J31mred"),
             ("a\rb\r\nc\u{2028}d\u{8}", "a\nb\nc\nd"),
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn plain_breaks_random_mixtures_of_marks() {
         let marks = ["!", "[", "]", "(", ")", ":", "/", "\\", "<", "a", "www.", "data:", "&", "#", ";", "@", ".", " "];
-        // All sequences would take too long; a fixed pseudo-random walk covers many.
+        // Tests a fixed pseudo-random sample, because all sequences of these marks would take too long.
         let mut state: u64 = 7;
         for _ in 0..20_000 {
             let mut text = String::new();

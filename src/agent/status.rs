@@ -1,4 +1,4 @@
-//! Reports the backend in use, and whether it is ready.
+//! Reports which language model backend is in use, and whether it is ready (`vic llm status`).
 
 use serde::Serialize;
 
@@ -10,32 +10,32 @@ use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
 use crate::model::agent::{BackendKind, Override};
 
-/// Note about a command in mode `local_only`.
+/// Note in the status of a command backend in privacy mode `local_only`.
 const OFFLINE_NOTE: &str = "the command has no network access, not even to this machine; otherwise it runs as you, and can read and write \
 your files; `vic audit` lists what it was sent";
 
-/// Note about a command in the other modes, where vic cannot confine it.
+/// Note in the status of a command backend in the other privacy modes, where vic cannot confine the command.
 const UNCONFINED_NOTE: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
 audit` lists what it was sent";
 
-/// The backend in use, and whether it is ready.
+/// The language model backend in use, and whether it is ready.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LlmStatus {
-    /// Its kind.
+    /// Name of the kind of backend.
     pub backend: &'static str,
-    /// The model.
+    /// Name of the model that is requested.
     pub model: String,
     /// The command, if the backend is one. Only for the owner, because its arguments may hold secrets.
     pub command: Option<String>,
-    /// The privacy mode.
+    /// Name of the daemon's privacy mode.
     pub privacy_mode: &'static str,
     /// Whether the backend is ready.
     pub ready: bool,
     /// Why the backend is not ready, with the remedy.
     pub problem: Option<String>,
-    /// The capabilities of its models.
+    /// The capabilities of the backend's models.
     pub capabilities: Option<CapabilitySnapshot>,
-    /// The limits of a request to the model; None for backends without a model.
+    /// The limits of a request to the model; `None` for backends without a model.
     pub limits: Option<ModelLimits>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -100,9 +100,9 @@ fn readiness_problem(
         return None;
     }
     let cure = match choice.backend {
-        BackendKind::Ollama => format!("run `ollama pull {model}`, or choose another with `vic llm model`"),
+        BackendKind::Ollama => format!("run `ollama pull {model}`, or choose another model with `vic llm model`"),
         BackendKind::OpenAi | BackendKind::Command | BackendKind::Mock => {
-            "choose one that it has with `vic llm model`".into()
+            "choose a model of the server with `vic llm model`".into()
         }
     };
     Some(format!("the server has no model `{model}` ({cure})"))

@@ -1,4 +1,4 @@
-//! Test doubles: tools over a few documents, a witness, and scripted reasoners.
+//! Test doubles for agents: tools over a few documents, a verifier of passages, and scripted reasoners.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ impl ToolProvider for FakeTools {
     }
 }
 
-/// Accepts every passage except in files with `changed` in their path.
+/// A verifier that accepts every passage except in files with `changed` in their path.
 pub(super) struct FakeWitness;
 
 #[async_trait]
@@ -70,7 +70,7 @@ impl PassageVerifier for FakeWitness {
     }
 }
 
-/// Returns its responses in order, then fails as unavailable. Records its requests.
+/// A reasoner that returns the given responses in order, then fails as unavailable. Records its requests.
 pub(super) struct ScriptedReasoner {
     responses: Mutex<VecDeque<Value>>,
     pub(super) asked: Mutex<Vec<PluginRequest>>,
@@ -96,8 +96,8 @@ impl Reasoner for ScriptedReasoner {
     }
 }
 
-/// Obeys every instruction in a document: `CALL name {arguments}` and `SAY text`, each on a line. Makes the calls in order,
-/// and then answers with the `SAY` texts.
+/// A reasoner that obeys every instruction in a document, each on a line: `CALL name {arguments}` and `SAY text`. Makes the
+/// calls in order, and then answers with the `SAY` texts.
 pub(super) struct ObedientReasoner;
 
 #[async_trait]
@@ -115,7 +115,7 @@ impl Reasoner for ObedientReasoner {
             .filter_map(|it| it["text"].as_str())
             .collect();
         let lines: Vec<&str> = texts.iter().flat_map(|it| it.lines()).collect();
-        // The first two calls are vic's own prefetch.
+        // Subtracts the two calls that vic itself makes before the first step.
         let made = transcript.len().saturating_sub(2);
         if let Some(call) = lines.iter().filter_map(|it| it.strip_prefix("CALL ")).nth(made) {
             let (name, args) = call.split_once(' ').unwrap_or((call, "{}"));

@@ -1,4 +1,4 @@
-//! vic runs the proposals of a model only within limits, and believes them only as far as it can check.
+//! Tests of agents: vic runs a model's tool calls only within limits, and shows only answers whose citations it has checked.
 
 mod callers;
 
@@ -48,7 +48,7 @@ async fn answer_keeps_only_citations_of_tool_results() {
     let cited: Vec<_> = report.citations.iter().map(|it| (it.citation.as_str(), it.checked)).collect();
     assert_eq!(cited, [("doc0.md, line 1", "file"), ("Node#2", "result")]);
     assert!(report.notes.iter().any(|it| it.contains("1 citation was left out")), "{:?}", report.notes);
-    // The prefetch ran before, and the reasoner saw its results.
+    // vic called the first two tools before the first step, and the reasoner saw their results.
     let tools: Vec<_> = report.transcript.iter().map(|it| it.tool.as_str()).collect();
     assert_eq!(tools, ["db_summary", "semantic_search", "axql_run"]);
     let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[0]).unwrap();
@@ -78,7 +78,7 @@ async fn uncited_answer_is_sent_back_once_then_withheld() {
 #[tokio::test]
 async fn nothing_found_is_an_ending_without_made_up_text() {
     let nothing = "Nothing that was found answers this.";
-    // The tools found nothing, so any answer is made up.
+    // The tools found nothing, so any answer of the model is invented.
     for said in ["It was blue.", "", nothing] {
         let report =
             agent(&ScriptedReasoner::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default())
@@ -89,7 +89,7 @@ async fn nothing_found_is_an_ending_without_made_up_text() {
     let made_up = ScriptedReasoner::new(vec![end("It was blue.", &["made up"])]);
     let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
     assert_eq!((report.ended, report.answer.as_str()), (Ending::NothingFound, nothing));
-    // The tools found something, and the model says that it is no answer.
+    // The tools found something, but the model reports with an empty answer that it does not answer the question.
     let report = agent(&ScriptedReasoner::new(vec![end("", &[])]), hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::NothingFound);
     assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
@@ -104,8 +104,8 @@ async fn cut_of_a_result_is_noted_once() {
     let steps = vec![again(1), again(2), end("31 kg.", &["doc0.md, line 1"])];
     let report = agent(&ScriptedReasoner::new(steps), tools, Bounds::default()).await;
     assert_eq!(report.ended, Ending::Answered);
-    assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
-    // The report has the full text.
+    assert_eq!(report.notes.iter().filter(|it| it.contains("were shortened")).count(), 1, "{:?}", report.notes);
+    // The report has the full text of the result; only the request to the reasoner was shortened.
     assert_eq!(report.transcript[1].result["hits"][0]["text"], long.as_str());
 }
 
@@ -182,8 +182,8 @@ async fn silent_reasoner_ends_at_the_time_limit() {
     assert!(report.ended == Ending::Time && report.answer.contains("31 kg"), "{report:?}");
 }
 
-/// 200 documents with instructions to their reader: calls that are not offered, arguments outside the schema, and answers
-/// that load or link.
+/// 200 documents with injected instructions: calls of tools that are not offered, arguments outside the schema, and answers
+/// with links or images.
 fn injections() -> Vec<String> {
     let calls = [
         "graph_apply {\"add\": 1}",
@@ -225,7 +225,7 @@ fn injections() -> Vec<String> {
     (0..200).map(one).collect()
 }
 
-/// Whether a text has nothing that a terminal, a Markdown or an HTML reader would load or link.
+/// Whether a text has nothing that a terminal, a Markdown or an HTML viewer would load or turn into a link.
 fn is_inert(text: &str) -> bool {
     let lower = text.to_lowercase();
     let active =
@@ -239,7 +239,7 @@ async fn injected_documents_cause_no_call_write_or_link() {
         let tools = Arc::new(FakeTools::with(&[document]));
         let offered: Vec<String> = tools.specs().into_iter().map(|it| it.name).collect();
         let report = agent(&ObedientReasoner, tools.clone(), Bounds::default()).await;
-        // Only vic's own prefetch was called, not the calls in the document.
+        // Only vic's own two calls before the first step ran, none of the calls that the document asks for.
         let called = tools.called.lock().unwrap().clone();
         assert_eq!(called.len(), 2, "{number}: {called:?}");
         for (name, arguments) in &called {
@@ -293,7 +293,7 @@ async fn plugin_may_call_offered_tools_before_answering() {
     }
     let called: Vec<String> = fake.called.lock().unwrap().iter().map(|it| it.0.clone()).collect();
     assert_eq!(called, ["db_summary", "axql_run", "db_summary", "semantic_search"]);
-    // The next request holds the rows and the search result.
+    // The third request to the plugin holds the rows and the search result.
     let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[2]).unwrap();
     assert_eq!(
         (&asked["protocol"], &asked["task"]["kind"]),
@@ -406,7 +406,7 @@ async fn unusable_command_is_not_ready_with_remedy() {
 async fn vic_serves_as_plugin_of_another_host() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, config) = assistant(dir.path());
-    // The choice is a plugin. As a plugin itself, vic does not call it.
+    // The saved backend is a plugin command, which vic does not run while vic itself serves as a plugin.
     let line = CommandLine { program: "false".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
     BackendChoice::configured(&config).with_overrides(&over).unwrap().save(&config).unwrap();

@@ -1,8 +1,9 @@
-//! The agent loop: the reasoner names a tool and vic runs it, until the reasoner answers or a limit is reached.
+//! The agent loop behind `vic llm agent`: the reasoner names a tool and vic runs it, until the reasoner answers or a limit
+//! is reached.
 //!
 //! Before the first step vic itself calls `db_summary` and searches for the question (`semantic_search`). An answer must
-//! cite results of tools; an uncited answer is sent back once. If there is no answer in the end, the report quotes the best
-//! passages instead, and says why. If nothing was found, it says only that.
+//! cite results of tools; an uncited answer is sent back once. If the loop ends without an answer, the report quotes the
+//! best passages instead, and says why. If the tools found nothing, the report says only that.
 
 use std::time::Instant;
 
@@ -25,11 +26,11 @@ use crate::model::Scope;
 use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
-/// Name of a rejected answer in the transcript.
+/// The transcript records a rejected answer as a call of a tool with this name.
 const REJECTED_ANSWER: &str = "final_answer";
-/// Failed steps in a row that end the loop.
+/// The loop ends as stuck after this many failed tool calls in a row.
 const MAX_FAILURES: u32 = 3;
-/// Most repetitions of the same call.
+/// Maximum number of calls with the same tool and arguments. Another such call ends the loop as stuck.
 const MAX_REPEATS: usize = 2;
 
 /// How a loop ended.
@@ -40,13 +41,13 @@ pub enum Ending {
     Answered,
     /// The tools found nothing, or nothing that answers the question.
     NothingFound,
-    /// It answered without a verified citation.
+    /// The reasoner answered without a verified citation, even after the answer was sent back once.
     Uncited,
-    /// Too many steps.
+    /// The limit on steps was reached.
     Steps,
-    /// Too much time.
+    /// The time limit was reached.
     Time,
-    /// Too many tokens.
+    /// The limit on tokens was reached.
     Tokens,
     /// The reasoner repeated its calls, or made only calls that could not run.
     Stuck,
@@ -57,11 +58,11 @@ pub enum Ending {
 /// Why a reasoner failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The name of its [`ErrorCode`].
+    /// Name of the [`ErrorCode`] of the reasoner's error.
     pub code: &'static str,
-    /// One sentence.
+    /// What went wrong, in one sentence.
     pub message: String,
-    /// What can be done about it.
+    /// What the user can do about the failure.
     pub hint: Option<String>,
 }
 
@@ -74,7 +75,7 @@ pub struct AgentReport {
     pub answer: String,
     /// The verified citations.
     pub citations: Vec<VerifiedCitation>,
-    /// Queries that were run, as the reasoner names them.
+    /// Queries that the reasoner says it ran; vic does not check this list.
     pub queries: Vec<String>,
     /// Notes for the caller, including problems.
     pub notes: Vec<String>,
@@ -90,11 +91,11 @@ pub struct AgentReport {
     pub tokens: u64,
     /// Duration in milliseconds.
     pub elapsed_ms: u64,
-    /// Every call with its result, including the prefetch.
+    /// Every tool call with its result, including the calls that vic made before the first step.
     pub transcript: Vec<TranscriptStep>,
 }
 
-/// A running loop.
+/// The reasoner, tools and limits of one run of the agent loop.
 pub(super) struct ToolLoop<'a> {
     pub(super) reasoner: &'a dyn Reasoner,
     pub(super) model: Option<String>,
@@ -104,7 +105,7 @@ pub(super) struct ToolLoop<'a> {
     pub(super) bounds: Bounds,
 }
 
-/// The state of a loop.
+/// The mutable state of one run of the agent loop.
 struct LoopState {
     question: String,
     offers: Vec<ToolOffer>,
@@ -121,16 +122,16 @@ struct LoopState {
 
 /// The outcome of a step.
 enum StepOutcome {
-    /// The next step.
+    /// The loop goes on with the next step.
     Step,
-    /// A verified answer.
+    /// The loop ends with an answer and its verified citations.
     Answer(FinalAnswer, Vec<VerifiedCitation>),
-    /// The end without an answer.
+    /// The loop ends without an answer, for this reason.
     End(Ending),
 }
 
 impl ToolLoop<'_> {
-    /// Runs the loop to its end.
+    /// Runs the agent loop to its end, and reports the answer or why there is none.
     pub(super) async fn run(&self, question: &str) -> AgentReport {
         let mut state = LoopState {
             question: question.into(),
@@ -175,7 +176,7 @@ impl ToolLoop<'_> {
         }
     }
 
-    /// Calls the tools that every question needs, before the first step.
+    /// Calls the summary and the search tool before the first step, because every question needs their results.
     async fn prefetch(&self, state: &mut LoopState) {
         if self.tools.contains(SUMMARY_TOOL) {
             let summary = self.call(state, SUMMARY_TOOL, json!({})).await;
@@ -185,7 +186,7 @@ impl ToolLoop<'_> {
             let query = json!({ "query": state.question });
             self.call(state, SEARCH_TOOL, query).await;
         }
-        // The prefetch does not count as steps.
+        // Only calls of the reasoner count towards `MAX_FAILURES`, not these two.
         state.failures = 0;
     }
 
@@ -205,14 +206,14 @@ impl ToolLoop<'_> {
             PluginResponse { final_answer: Some(answer), .. } => self.check_answer(state, answer).await,
             PluginResponse { tool_call: Some(call), .. } => self.run_tool_call(state, call).await,
             _ => {
-                let (code, message) = (ErrorCode::FailedPrecondition.name(), "the model took no step".to_string());
+                let (code, message) = (ErrorCode::FailedPrecondition.name(), "no tool call, no answer".to_string());
                 state.error = Some(Problem { code, message, hint: None });
                 StepOutcome::End(Ending::Failed)
             }
         }
     }
 
-    /// Asks for the next step, with as much of the transcript as fits.
+    /// Asks the reasoner for the next step, and sends as much of the transcript as fits in its context.
     async fn ask_reasoner(&self, state: &mut LoopState) -> Result<PluginResponse> {
         let task = PluginTask::ToolLoopStep {
             question: state.question.clone(),
@@ -223,13 +224,13 @@ impl ToolLoop<'_> {
         let (request, cuts) =
             context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
         state.tokens += limits::estimate_tokens(&request);
-        // The same cut may occur in many steps, and is noted once.
+        // Adds each note once, because many steps may cut the same part of the request.
         let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
         state.notes.extend(new);
         self.reasoner.run_task(&request).await
     }
 
-    /// Runs a call, unless it repeats an earlier one too often.
+    /// Runs a tool call. Ends the loop instead if the transcript already has the same call `MAX_REPEATS` times.
     async fn run_tool_call(&self, state: &mut LoopState, call: ToolInvocation) -> StepOutcome {
         let same = |it: &&TranscriptStep| it.tool == call.name && it.args == call.args;
         if state.transcript.iter().filter(same).count() >= MAX_REPEATS {
@@ -264,12 +265,12 @@ impl ToolLoop<'_> {
         let (cited, fallen) = citations::verify_citations(&answer.citations, &offered, self.witness, self.scope).await;
         if fallen > 0 {
             let is = if fallen == 1 { "citation was" } else { "citations were" };
-            state.notes.push(format!("{fallen} {is} left out: no result has it, or its file has changed"));
+            state.notes.push(format!("{fallen} {is} left out: not in any tool result, or the file has changed"));
         }
         if !cited.is_empty() {
             return StepOutcome::Answer(answer, cited);
         }
-        // Without any finding, an answer is made up.
+        // Without tool results, the model has invented its answer: reports that nothing was found.
         if rules::is_no_answer(&answer) || found_nothing(&state.transcript) {
             return StepOutcome::End(Ending::NothingFound);
         }
@@ -283,7 +284,7 @@ impl ToolLoop<'_> {
         StepOutcome::Step
     }
 
-    /// Reports the best passages instead of an answer.
+    /// Builds the report of a loop without an answer: it quotes the best passages, and a note says why.
     async fn report_without_answer(&self, mut state: LoopState, ending: Ending) -> AgentReport {
         if ending == Ending::NothingFound {
             return self.build_report(state, rules::no_answer(), Vec::new(), ending);
@@ -295,8 +296,8 @@ impl ToolLoop<'_> {
             Ending::Steps => format!("no answer within {} steps", self.bounds.steps),
             Ending::Time => format!("no answer within {:?}", self.bounds.time),
             Ending::Tokens => format!("no answer within {} tokens", self.bounds.tokens),
-            Ending::Stuck => "the model got stuck".to_string(),
-            Ending::Uncited => "the model's answer cited nothing that was found, and is not shown".to_string(),
+            Ending::Stuck => "the model repeated its tool calls, or they kept failing".to_string(),
+            Ending::Uncited => "the model's answer is not shown: it cited nothing that was found".to_string(),
             Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };
         state.notes.push(why);
@@ -333,7 +334,7 @@ impl ToolLoop<'_> {
     }
 }
 
-/// Returns whether no tool returned anything citable. The summary does not count.
+/// Returns whether no tool except the summary tool returned anything that an answer could cite.
 fn found_nothing(transcript: &[TranscriptStep]) -> bool {
     let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY_TOOL).cloned().collect();
     CitableIndex::from_transcript(&found).is_empty()
@@ -354,7 +355,7 @@ fn with_hint(error: &Error) -> String {
 /// Checks that a question is not empty, before [`ToolLoop::run`].
 pub(super) fn ensure_question(question: &str) -> Result<()> {
     match question.trim().is_empty() {
-        true => Err(Error::invalid("the question is empty").hint("vic llm agent \"who signed the contract?\"")),
+        true => Err(Error::invalid("the question is empty").hint("try: vic llm agent \"who signed the contract?\"")),
         false => Ok(()),
     }
 }

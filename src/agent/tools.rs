@@ -1,4 +1,4 @@
-//! The tools that a model may call, independent of their implementation.
+//! Interface of the tools that a model may call; `graph_tools` implements them.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::llm::RegisteredTools;
 use crate::llm::tools::registry;
 use crate::model::{Scope, ToolSpec};
 
-/// The tool that summarises the database.
+/// Name of the tool that summarises the graph: types, relations and schemas.
 pub(super) const SUMMARY_TOOL: &str = "db_summary";
-/// The tool that runs queries.
+/// Name of the tool that runs a graph query.
 pub(super) const RUN_TOOL: &str = "axql_run";
-/// The tool that finds passages.
+/// Name of the tool that searches passages.
 pub(super) const SEARCH_TOOL: &str = "semantic_search";
 
 /// Read-only tools over vic's data. None of them writes or uses the network.
@@ -23,14 +23,14 @@ pub trait ToolProvider: Send + Sync {
     /// Returns the specifications of all tools.
     fn specs(&self) -> Vec<ToolSpec>;
 
-    /// Runs one tool. The arguments already match its schema.
+    /// Runs one tool. The caller has already validated the arguments against the tool's schema.
     ///
     /// # Errors
-    /// Errors of the tool; the model sees them.
+    /// The tool's own error, which is passed on to the model.
     async fn call(&self, name: &str, arguments: Value, scope: &Scope) -> Result<Value>;
 }
 
-/// Returns the tools for one caller: a fixed list, with checked arguments, times and sizes.
+/// Returns the tools limited to the files of `scope`. Each call checks the arguments, and limits the time and result size.
 pub(crate) fn register_tools(tools: &Arc<dyn ToolProvider>, scope: &Scope) -> Result<RegisteredTools> {
     let mut all = registry();
     for spec in tools.specs() {

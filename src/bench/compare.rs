@@ -1,4 +1,4 @@
-//! Compares a run with an earlier one: ratios of the figures that both have.
+//! Compares a report of `vic bench` with an earlier report: computes the ratio of each figure that both have.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::bench::figures::{Direction, FIGURES};
 use crate::bench::report::Report;
 use crate::error::{Error, IoContext, Result};
 
-/// An earlier report, written with `--format json`.
+/// An earlier report that `vic bench --format json` wrote.
 #[derive(Clone, Debug)]
 pub struct EarlierReport {
     name: String,
@@ -16,7 +16,7 @@ pub struct EarlierReport {
 }
 
 impl EarlierReport {
-    /// Reads a report.
+    /// Reads a report from a file.
     ///
     /// # Errors
     /// The file does not exist, or is not a report.
@@ -30,7 +30,7 @@ impl EarlierReport {
         Ok(EarlierReport { name: path.display().to_string(), json })
     }
 
-    /// The measured rows.
+    /// Returns the measured rows; a report without `rows` counts as one row.
     fn rows(&self) -> Vec<&Value> {
         match self.json["rows"].as_array() {
             Some(rows) => rows.iter().collect(),
@@ -38,8 +38,8 @@ impl EarlierReport {
         }
     }
 
-    /// Adds the ratios (now / then) to the report, per row and figure. Rows match by label, or if both reports have
-    /// exactly one row.
+    /// Adds the ratio (this run / earlier run) of each figure of each row to `report`. Rows are compared if they have the
+    /// same label, or if both reports have exactly one row.
     ///
     /// # Errors
     /// The reports measure different things, or share no row.
@@ -70,7 +70,7 @@ impl EarlierReport {
             }));
         }
         if rows.is_empty() {
-            return Err(Error::invalid(format!("`{}` has none of the rows of this run", self.name))
+            return Err(Error::invalid(format!("`{}` and this run have no row in common", self.name))
                 .hint("use the same options as in that run"));
         }
         let machine = json!(report.machine);
@@ -78,7 +78,7 @@ impl EarlierReport {
             changed_keys(&machine, &self.json["machine"]).into_iter().filter(|it| it != "load").collect();
         if !machine_changed.is_empty() {
             report.warnings.push(format!(
-                "`{}` was taken on another machine ({} differ): ratios compare the machines too",
+                "`{}` was measured on another machine ({} differ): the ratios also compare the machines",
                 self.name,
                 machine_changed.join(", ")
             ));
@@ -91,15 +91,15 @@ impl EarlierReport {
     }
 }
 
-const REPORT_HINT: &str = "write one with `vic bench ... --format json > FILE`";
+const REPORT_HINT: &str = "write a report with `vic bench ... --format json > FILE`";
 
-/// Keys that both objects have with different values.
+/// Returns the keys that both objects have with different values.
 fn changed_keys(now: &Value, then: &Value) -> Vec<String> {
     let (Some(now), Some(then)) = (now.as_object(), then.as_object()) else { return Vec::new() };
     now.iter().filter(|(key, value)| then.get(*key).is_some_and(|it| it != *value)).map(|it| it.0.clone()).collect()
 }
 
-/// Classifies a ratio as a gain or a loss of more than 3 %; less is noise on a shared machine.
+/// Returns whether a ratio of a figure is better or worse by more than 3 %, because less is noise on a shared machine.
 pub fn judge_ratio(key: &str, ratio: f64) -> &'static str {
     let Some(figure) = crate::bench::figures::figure_by_key(key) else { return "" };
     let gain = if figure.better == Direction::Less { 1.0 / ratio } else { ratio };

@@ -1,15 +1,15 @@
-//! Chooses the compute device: the CPU, or a usable GPU.
+//! Chooses the device, CPU or GPU, on which `vic bench embed` runs the model.
 
 use crate::config::{Config, EmbedDevice};
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::cuda;
 use crate::error::Result;
 
-/// Returns the device to measure in-process models on. An unusable GPU is an error, unless `fall_back` is set: then
-/// returns the CPU and a warning.
+/// Returns the device on which to measure a model that runs in this process. A GPU that cannot be used is an error; with
+/// `fall_back`, returns the CPU and a warning instead.
 ///
 /// # Errors
-/// [`crate::error::ErrorCode::FailedPrecondition`] with a hint.
+/// [`crate::error::ErrorCode::FailedPrecondition`] with a hint, if the GPU cannot be used.
 pub fn choose_device(device: EmbedDevice, config: &Config, fall_back: bool) -> Result<(EmbedDevice, Option<String>)> {
     if device == EmbedDevice::Cpu {
         return Ok((device, None));

@@ -1,28 +1,28 @@
-//! Durations of many units of work: percentiles and a histogram.
+//! Percentiles and a histogram of the durations of many units of work, such as calls, files or questions.
 
 use crate::bench::figures::{MAX_MS, P50_MS, P90_MS, P99_MS};
 use crate::bench::report::{HistogramBar, Row};
 
-/// Histogram bars per doubling of time: each is about 19 % wide.
+/// Number of histogram bars per doubling of time, so that the upper edge of a bar is about 19 % above the lower edge.
 const BARS_PER_DOUBLING: f64 = 4.0;
 
-/// Lower edge of the histogram: no measured unit takes less.
+/// Lower edge of the histogram in milliseconds; shorter times count in the first bar.
 const MIN_MS: f64 = 0.001;
 
-/// Milliseconds, or other measured numbers. Keeps every value: a benchmark has thousands, not millions.
+/// Measured times in milliseconds, or other numbers. Keeps every value, because a benchmark has only thousands.
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
     sorted: Vec<f64>,
 }
 
 impl Durations {
-    /// Takes times in milliseconds, in any order.
+    /// Makes statistics of times in milliseconds, which may be in any order.
     pub fn new(mut milliseconds: Vec<f64>) -> Durations {
         milliseconds.sort_by(f64::total_cmp);
         Durations { sorted: milliseconds }
     }
 
-    /// The smallest time that at least `percent` of all do not exceed; 0 if there are none.
+    /// Returns the smallest measured time that at least `percent` of all times do not exceed; 0 if there are no times.
     pub fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.sorted.len() * percent).div_ceil(100).max(1);
         self.sorted.get(rank - 1).copied().unwrap_or(0.0)
@@ -39,7 +39,7 @@ impl Durations {
         row.histogram_ms = self.histogram();
     }
 
-    /// The non-empty bars, shortest first. Their edges are the same in every run.
+    /// Returns the non-empty bars of the histogram, shortest times first. The edges of bars are the same in every run.
     pub fn histogram(&self) -> Vec<HistogramBar> {
         let mut bars: Vec<HistogramBar> = Vec::new();
         for time in &self.sorted {

@@ -1,8 +1,8 @@
-//! Embedding benchmark: tokens per second, padding waste, and share of the CPU's peak.
+//! `vic bench embed`: measures tokens per second, padding waste, and speed as a share of the CPU's peak.
 //!
-//! Texts are embedded in calls, as in indexing: a few at a time, with the next call under way while the last one
-//! computes. Each setting gives a row. If a setting fails (missing model, unresponsive server, too much memory), its
-//! row holds the error and the other rows are still measured.
+//! Texts are embedded as in indexing: a few texts per call, and several calls at the same time. Each setting gives a row.
+//! If a setting fails (missing model, unresponsive server, too much memory), its row holds the error, and the other
+//! settings are still measured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use crate::embed::models::ModelStore;
 use crate::embed::{self, Embedder};
 use crate::error::{Error, ErrorCode, Result};
 
-/// The size of a call.
+/// How many texts are embedded in one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallSize {
     /// As many texts as the embedder prefers.
     #[default]
     Preferred,
-    /// A number of texts.
+    /// This many texts.
     Texts(usize),
-    /// As many texts as fit into a number of tokens, at least one.
+    /// As many texts as fit into this many tokens, at least one.
     Tokens(usize),
 }
 
 /// Limits of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasureLimits {
-    /// Timeout of one call.
+    /// Time limit of one call.
     pub call: Duration,
-    /// No call starts after this time; calls already made count.
+    /// No call starts after this time; the calls made until then are reported.
     pub total: Option<Duration>,
-    /// Upper limit of this process's resident memory in MiB, checked after each call.
+    /// Maximum resident memory of this process in MiB, checked after each call; more is an error.
     pub memory_mib: Option<f64>,
-    /// The peak before the measurement in MiB, where the system cannot reset it. Set by [`measure`].
+    /// Peak resident memory in MiB before the measurement, for systems that cannot reset the peak. Set by [`measure`].
     pub initial_peak_mib: f64,
 }
 
@@ -66,15 +66,15 @@ impl MeasureLimits {
 /// How texts are passed to the embedder.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSettings {
-    /// Size of a call.
+    /// Number of texts per call.
     pub batch: CallSize,
-    /// Concurrent calls.
+    /// Number of concurrent calls.
     pub callers: usize,
     /// Limits of the measurement.
     pub bounds: MeasureLimits,
 }
 
-/// Opens the configured embedder, warms it up and measures it. A text that is too long counts with the tokens embedded.
+/// Opens the configured embedder, warms it up and measures it. Of a text that is too long, only the embedded tokens count.
 ///
 /// # Errors
 /// There are no texts; the embedder cannot be opened or fails; a call exceeds its timeout
@@ -99,7 +99,7 @@ pub async fn measure(
     let mut row = run_calls(&embedder, texts, &lengths, &calls, &manner).await?;
     row.set(SECONDS_READY, ready);
     if config.embed.backend != EmbedBackend::Onnx {
-        // Another process computes.
+        // Removes the CPU and memory use of this process, because a server process computes the vectors.
         [CPU_PERCENT, PEAK_RSS_MIB].into_iter().for_each(|it| row.remove(it));
     }
     record_actual(&mut row, config, &*embedder, &manner);
@@ -114,7 +114,7 @@ pub async fn measure(
     Ok(row)
 }
 
-/// The label of this configuration in tables.
+/// Returns the label of this configuration's row in tables.
 pub fn config_label(config: &Config) -> String {
     let embed = &config.embed;
     match embed.backend {
@@ -165,7 +165,7 @@ async fn run_calls(
     Ok(row)
 }
 
-/// Makes one call within the limits.
+/// Embeds texts in one call, within the limits on time and memory.
 async fn embed_call(embedder: &dyn Embedder, texts: &[String], bounds: &MeasureLimits) -> Result<()> {
     let vectors = tokio::time::timeout(bounds.call, embedder.embed_documents(texts))
         .await
@@ -176,7 +176,7 @@ async fn embed_call(embedder: &dyn Embedder, texts: &[String], bounds: &MeasureL
     check_memory(bounds)
 }
 
-/// Checks the memory peak since the start of the measurement, including the opening of the model.
+/// Checks the peak of memory use since the start of the measurement, which includes opening the model.
 fn check_memory(bounds: &MeasureLimits) -> Result<()> {
     let Memory { rss_mib, peak_mib, .. } = Memory::of_this_process();
     let taken = if peak_mib > bounds.initial_peak_mib { peak_mib } else { rss_mib };
@@ -192,16 +192,16 @@ fn check_memory(bounds: &MeasureLimits) -> Result<()> {
 
 fn timeout_error(what: &str, bound: Duration) -> Error {
     Error::new(ErrorCode::DeadlineExceeded, format!("the backend {what} within {} s", bound.as_secs_f64()))
-        .hint("take fewer texts in a call with --batch, or more time with --timeout")
+        .hint("use fewer texts in a call with --batch, or more time with --timeout")
 }
 
-/// Tokens of each text, up to the limit of the model.
+/// Returns the number of tokens of each text, at most as many as the model embeds.
 fn token_lengths(embedder: &dyn Embedder, texts: &[String]) -> Vec<usize> {
     let counter = embedder.token_counter();
     texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).collect()
 }
 
-/// Splits the texts into calls, in order.
+/// Returns the range of texts of each call. `own` is the number of texts that the embedder prefers.
 fn split_into_calls(lengths: &[usize], batch: CallSize, own: usize) -> Vec<std::ops::Range<usize>> {
     let texts = match batch {
         CallSize::Preferred => own,
@@ -222,7 +222,7 @@ fn split_into_calls(lengths: &[usize], batch: CallSize, own: usize) -> Vec<std::
     calls
 }
 
-/// A row for settings that could not be measured, with the error.
+/// Returns a row with the error, for settings that could not be measured.
 pub fn failed_row(config: &Config, manner: &CallSettings, error: Error) -> Row {
     let mut row = Row::failed(config_label(config), error);
     row.setting("engine", config.embed.engine.name());
@@ -230,7 +230,7 @@ pub fn failed_row(config: &Config, manner: &CallSettings, error: Error) -> Row {
     row
 }
 
-/// Records the requested settings.
+/// Records the settings that the user requested in a row.
 fn record_requested(row: &mut Row, config: &Config, manner: &CallSettings) {
     let embed = &config.embed;
     row.setting("backend", embed.backend.name());
@@ -265,8 +265,8 @@ fn record_actual(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner
     row.setting("fingerprint", embedder.fingerprint());
 }
 
-/// Operations of the linear layers per token; `None` if no local file describes the model. Attention adds about a tenth
-/// for a text of 256 tokens.
+/// Returns the arithmetic operations of the linear layers per token; `None` if no local file describes the model. The
+/// attention, which is not counted, adds about a tenth for a text of 256 tokens.
 fn operations_per_token(config: &Config) -> Option<f64> {
     #[derive(Deserialize)]
     struct Shape {
@@ -283,7 +283,7 @@ fn operations_per_token(config: &Config) -> Option<f64> {
         Err(_) => Path::new(model).join("config.json"),
     };
     let shape: Shape = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
-    // Four matrix products of attention, two of the feed-forward layer; a multiply-add is two operations.
+    // A layer has four weight matrices in the attention and two in the feed-forward part; a multiply-add is two operations.
     let weights = 4.0 * shape.hidden_size * shape.hidden_size + 2.0 * shape.hidden_size * shape.intermediate_size;
     Some(2.0 * weights * shape.num_hidden_layers)
 }

@@ -1,4 +1,4 @@
-//! Extraction and OCR benchmarks, in the jailed worker processes as in indexing.
+//! `vic bench extract` and `vic bench ocr`: measure text extraction and OCR, in jailed worker processes as in indexing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,20 +21,20 @@ use crate::index::ocr_tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
 use crate::{client, skills};
 
-/// Seconds per OCR call on one file; the next call continues where it stopped.
+/// Time limit in seconds of one OCR call on a file; the next call continues with the remaining pages.
 const OCR_CALL_SECONDS: u32 = 120;
 
-/// Upper limit of calls per file.
+/// Maximum number of OCR calls per file; pages that are still unread after that stay unread.
 const MAX_OCR_CALLS: usize = 50;
 
-/// The result of one file.
+/// The result of reading one file.
 struct FileResult {
     milliseconds: f64,
-    /// `None` if the file could not be read.
+    /// Number of pages; `None` if the file could not be read.
     pages: Option<u32>,
 }
 
-/// Extracts the text of every file, per file type and in total, with `VIC_WORKERS` files at a time.
+/// Measures the extraction of the text of every file, in total and per file type, with `VIC_WORKERS` files at a time.
 ///
 /// # Errors
 /// The path does not exist or holds no file; no worker can be started, or a required jail is not available.
@@ -43,7 +43,7 @@ pub async fn measure_extraction(config: &Config, path: &Path, runs: usize) -> Re
     let pdfium = ModelStore::new(config.model_dirs.clone()).library("pdfium").ok();
     let mut warnings = Vec::new();
     if pdfium.is_none() {
-        warnings.push("pdfium is missing, so PDFs are read by the weaker reader: `vic models pull pdfium`".to_string());
+        warnings.push("pdfium is missing, so PDFs are parsed by a weaker parser: `vic models pull pdfium`".to_string());
     }
     let pool = start_pool(config, config.workers, config.limits.clone(), Tools { pdfium, ocr: None }).await?;
     let mut by_kind: BTreeMap<String, Vec<(PathBuf, u64)>> = BTreeMap::new();
@@ -64,10 +64,10 @@ pub async fn measure_extraction(config: &Config, path: &Path, runs: usize) -> Re
     Ok((rows, warnings.into_iter().chain(pool.problems()).chain(folder.problems).collect()))
 }
 
-/// OCRs every image and PDF page, one file after the other, because one page uses all cores.
+/// Measures OCR of every image and PDF page, one file after the other, because one page uses all cores.
 ///
 /// # Errors
-/// As [`extract()`]; or the OCR models are missing ([`ErrorCode::NotFound`], with the command to fetch them).
+/// As `measure_extraction`; or the OCR models are missing ([`ErrorCode::NotFound`], with the command to fetch them).
 pub async fn measure_ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
     let has_pictures = |path: &Path| {
         let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::from_extension(&it.to_lowercase()));
@@ -88,7 +88,7 @@ fn has_reader(path: &Path) -> bool {
 
 async fn start_pool(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
     let program = PathBuf::from(client::vicd_command(config).get_program());
-    // `skills`: query workers have a higher scheduling priority than those of background work.
+    // Sets `skills`, because workers for questions have a higher scheduling priority than workers of background work.
     let pool = WorkerPool::new(program, PoolSettings { workers, limits, tools, skills: true });
     pool.probe().await;
     match pool.is_jailed() {
@@ -98,7 +98,7 @@ async fn start_pool(config: &Config, workers: usize, limits: ExtractLimits, tool
     }
 }
 
-/// Warms up on the first files, then reads all files `runs` times; returns the row.
+/// Warms up on the first files, then reads all files `runs` times. Returns the row of figures.
 async fn measure_reads(
     pool: &WorkerPool,
     folder: &InputFolder,
@@ -134,7 +134,7 @@ async fn measure_reads(
         row.set(PAGES, pages);
         row.rate(PAGES_PER_SECOND, pages, seconds);
     }
-    // Worker processes read the files, so their memory counts.
+    // Reports the memory of the worker processes, because they read the files.
     row.set(PEAK_RSS_MIB, pool.peak_mib() as f64);
     Durations::new(done.iter().map(|it| it.milliseconds).collect()).write_to(&mut row);
     row.setting("path", folder.root.to_string_lossy());
@@ -165,7 +165,7 @@ async fn read_file(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option
     Ok(FileResult { milliseconds: begun.elapsed().as_secs_f64() * 1_000.0, pages })
 }
 
-/// Reads all pages, in as many calls as needed; returns the number of pages.
+/// Recognizes the text of all pages of a file, in as many calls as needed. Returns the number of pages.
 async fn ocr_file(pool: &WorkerPool, file: &std::fs::File, name: &str, tools: &Tools) -> Result<u32, ExtractFailure> {
     let (mut pages, mut left) = (None, usize::MAX);
     let mut document = Document::default();

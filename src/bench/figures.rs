@@ -1,27 +1,27 @@
-//! The figures of measurements: one table of their keys, for JSON, tables, plots and comparisons. Programs read the
-//! keys, so they are never renamed.
+//! The figures that `vic bench` reports, such as tokens per second, with their keys and titles. Programs read the keys in
+//! the JSON, so a key is never renamed.
 
-/// The better direction of a figure.
+/// Whether larger or smaller values of a figure are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// More is better.
+    /// Larger values are better.
     More,
-    /// Less is better.
+    /// Smaller values are better.
     Less,
-    /// Neither: the figure describes the measurement.
+    /// Neither is better: the figure only describes the measurement.
     Neither,
 }
 
-/// A figure of a measurement.
+/// One kind of figure of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// JSON key.
+    /// Key in JSON.
     pub key: &'static str,
-    /// Title for people, short enough for a column.
+    /// Title in tables and plots, short enough for a column.
     pub title: &'static str,
-    /// Which direction is better.
+    /// Whether larger or smaller values are better.
     pub better: Direction,
-    /// Significant decimals.
+    /// Number of decimals to show.
     pub decimals: usize,
 }
 
@@ -33,7 +33,7 @@ macro_rules! figures {
                 Figure { key: $key, title: $title, better: Direction::$better, decimals: $decimals };
         )*
 
-        /// Every figure, in the order of tables.
+        /// Every figure, in the order of columns in tables.
         pub const FIGURES: &[Figure] = &[$($name),*];
     };
 }
@@ -43,35 +43,35 @@ figures! {
     TOKENS_PER_SECOND = "tokens_per_second", "tokens/s", More, 0;
     /// Texts (chunks) embedded per second.
     TEXTS_PER_SECOND = "texts_per_second", "texts/s", More, 1;
-    /// Answers per second.
+    /// Questions answered per second.
     QUERIES_PER_SECOND = "queries_per_second", "queries/s", More, 1;
-    /// Files per second.
+    /// Files read or indexed per second.
     FILES_PER_SECOND = "files_per_second", "files/s", More, 1;
-    /// Pages per second.
+    /// Pages read per second.
     PAGES_PER_SECOND = "pages_per_second", "pages/s", More, 1;
-    /// MiB of file content per second.
+    /// MiB of file content read per second.
     MIB_PER_SECOND = "mib_per_second", "MiB/s", More, 1;
-    /// Seconds of a first run on an empty catalog.
+    /// Duration in seconds of a first run, with an empty catalog.
     SECONDS_COLD = "seconds_cold", "cold s", Less, 3;
-    /// Seconds of a run over unchanged files.
+    /// Duration in seconds of a run over unchanged files.
     SECONDS_RESCAN = "seconds_rescan", "rescan s", Less, 3;
-    /// Median time of one unit (call, file, page, question or run), from the moment it was due.
+    /// Median time of one unit of work (call, file, page, question or run); of a question, from the moment it was due.
     P50_MS = "p50_ms", "p50 ms", Less, 2;
-    /// 90th percentile of the unit times.
+    /// 90th percentile of the times of all units of work.
     P90_MS = "p90_ms", "p90 ms", Less, 2;
-    /// 99th percentile of the unit times.
+    /// 99th percentile of the times of all units of work.
     P99_MS = "p99_ms", "p99 ms", Less, 2;
-    /// Longest unit time.
+    /// Longest time of a unit of work.
     MAX_MS = "max_ms", "max ms", Less, 2;
-    /// Median time from sending to the answer, without waiting for a free client.
+    /// Median time from sending a question to its answer, without the time until a client was free to send it.
     SERVICE_P50_MS = "service_p50_ms", "served p50", Less, 2;
-    /// 99th percentile from sending to the answer.
+    /// 99th percentile of the times from sending a question to its answer.
     SERVICE_P99_MS = "service_p99_ms", "served p99", Less, 2;
-    /// Share of the matrix-multiply peak, measured in the same run, that the linear layers reach; 0 to 1.
+    /// Speed of the linear layers as a share of the CPU's matrix-multiply peak, measured in the same run; 0 to 1.
     PEAK_SHARE = "peak_share", "of peak", More, 3;
-    /// Share of computed positions that were padding; 0 to 1.
+    /// Share of the computed token positions that were padding; 0 to 1.
     PADDING_WASTE = "padding_waste", "padding", Less, 3;
-    /// Share of positions that would be padding if each call were padded to its longest text; 0 to 1.
+    /// Share of token positions that would be padding if the texts of each call were padded to the longest one; 0 to 1.
     PADDING_IF_SQUARE = "padding_if_square", "if padded", Neither, 3;
     /// Average CPU use; one busy core is 100.
     CPU_PERCENT = "cpu_percent", "CPU %", Neither, 0;
@@ -79,41 +79,41 @@ figures! {
     PEAK_RSS_MIB = "peak_rss_mib", "peak MiB", Less, 0;
     /// Seconds until the model or the daemon was ready.
     SECONDS_READY = "seconds_ready", "ready s", Less, 2;
-    /// Seconds measured.
+    /// Duration of the measurement in seconds.
     SECONDS = "seconds", "seconds", Neither, 1;
-    /// Texts measured.
+    /// Number of texts measured.
     TEXTS = "texts", "texts", Neither, 0;
-    /// Tokens measured.
+    /// Number of tokens measured.
     TOKENS = "tokens", "tokens", Neither, 0;
-    /// Calls measured.
+    /// Number of calls measured.
     BATCHES = "batches", "batches", Neither, 0;
-    /// Files measured.
+    /// Number of files measured.
     FILES = "files", "files", Neither, 0;
-    /// Pages measured.
+    /// Number of pages measured.
     PAGES = "pages", "pages", Neither, 0;
-    /// Chunks in the index.
+    /// Number of chunks in the index.
     CHUNKS = "chunks", "chunks", Neither, 0;
-    /// Files that could not be read.
+    /// Number of files that could not be read.
     UNREAD = "unread", "unread", Less, 0;
-    /// Questions due per second.
+    /// Questions due per second, as requested by the load.
     OFFERED_PER_SECOND = "offered_per_second", "offered/s", Neither, 1;
-    /// Questions that were due.
+    /// Number of questions that were due during the measurement.
     DUE = "due", "due", Neither, 0;
-    /// Questions that were answered.
+    /// Number of questions that were answered.
     ANSWERED = "answered", "answered", Neither, 0;
-    /// Questions answered with an error.
+    /// Number of questions answered with an error, or not before the end.
     FAILED = "failed", "failed", Less, 0;
-    /// Questions due but not sent, because every client was waiting.
+    /// Number of questions that were due but never sent, because every client was still waiting for an answer.
     UNSENT = "unsent", "unsent", Less, 0;
 }
 
-/// The figure with that key.
+/// Returns the figure with this key.
 pub fn figure_by_key(key: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|it| it.key == key)
 }
 
 impl Figure {
-    /// Formats a value for people.
+    /// Formats a value for tables: rounded, and with commas between thousands.
     pub fn show(&self, value: f64) -> String {
         if value.abs() >= 1e15 || !value.is_finite() {
             return format!("{value}");

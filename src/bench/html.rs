@@ -1,4 +1,4 @@
-//! Renders a report as a self-contained HTML page: no scripts, fonts or images from elsewhere.
+//! Renders a report of `vic bench` as a self-contained HTML page, without scripts, fonts or images from other files.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;ma
     svg rect{fill:#3b74a8}svg text{fill:#1c2430}svg line{stroke:#b3402a}.warning,.error,.worse{color:#a02c14}.better{color:#1f7a3d}\
     @media(prefers-color-scheme:dark){body,svg text{background:#14181e;color:#dfe5ec;fill:#dfe5ec}th,td{border-color:#333c47}}";
 
-/// Renders the page.
+/// Renders a report as an HTML page.
 pub fn render_page(report: &Report) -> String {
     let mut html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -1,4 +1,4 @@
-//! Indexing benchmark: a cold run and a rescan, by a private daemon with a temporary data directory.
+//! `vic bench index`: measures a first index run and a rescan, by a daemon of its own with a temporary data directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -17,23 +17,23 @@ use crate::config::{Config, EmbedBackend, tuned_path};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{IndexRequest, JobSnapshot, JobState};
 
-/// Timeout of the daemon's start.
+/// Time limit for the start of the daemon.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval between checks of its readiness.
+/// Interval between checks whether the daemon is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Files generated when no folder is given.
+/// Number of files that are generated if the user names no folder.
 const GENERATED_FILES: usize = 256;
 
 /// The folder and options of the indexing benchmark.
 #[derive(Clone, Debug)]
 pub struct IndexPlan {
-    /// The folder; `None` generates texts.
+    /// The folder to index; `None` generates files with texts.
     pub path: Option<PathBuf>,
-    /// Further options of the job; its paths are ignored.
+    /// Options of the index job; the paths in it are ignored.
     pub request: IndexRequest,
 }
 
-/// Indexes the folder from nothing, then rescans it.
+/// Indexes the folder into an empty data directory, then rescans it. Returns the row of figures, and warnings.
 ///
 /// # Errors
 /// The folder does not exist, the daemon does not start, or the job fails.
@@ -85,10 +85,10 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
     Ok((row, warnings))
 }
 
-/// A daemon that is stopped after the measurement.
+/// A daemon only for this measurement, which is killed when this value is dropped.
 struct PrivateDaemon {
     client: Client,
-    /// Declared before `_data`, so that the process ends before its folder is deleted.
+    /// Declared before `_data`, so that it is dropped first and the process ends before its data directory is deleted.
     _child: KillOnDrop,
     _data: tempfile::TempDir,
 }
@@ -110,7 +110,7 @@ impl PrivateDaemon {
         let output = std::fs::File::create(&log).io_context("create", &log)?;
         let mut command = client::vicd_command(&config);
         let program = PathBuf::from(command.get_program());
-        // Watching and verification would disturb the measurement.
+        // Turns off watching and verification, because they would disturb the measurement.
         command.env("VIC_WATCH", "0").env("VIC_VERIFY_SECONDS", "0").current_dir(data.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         let child = command
@@ -121,7 +121,7 @@ impl PrivateDaemon {
         Ok(PrivateDaemon { client, _child: child, _data: data })
     }
 
-    /// Runs a job to its end; returns its seconds and its last snapshot.
+    /// Runs an index job to its end. Returns its duration in seconds and its last snapshot.
     async fn index(&self, request: IndexRequest) -> Result<(f64, JobSnapshot)> {
         let begun = Instant::now();
         let mut snapshots = std::pin::pin!(self.client.index(request).await?);
@@ -171,13 +171,13 @@ impl KillOnDrop {
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // `kill` fails if the process has already ended.
+        // Ignores errors, because `kill` fails if the process has already ended.
         let _gone = self.0.kill();
         let _gone = self.0.wait();
     }
 }
 
-/// Writes generated texts as files, a few hundred tokens each.
+/// Writes generated texts of a few hundred tokens each as files. Returns their folder.
 fn generate_files(folder: &Path) -> Result<PathBuf> {
     let folder = folder.canonicalize().io_context("read", folder)?.join("files");
     std::fs::create_dir(&folder).io_context("create", &folder)?;

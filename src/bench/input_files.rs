@@ -1,4 +1,4 @@
-//! The files of a measurement, as found by the walk.
+//! Finds the files for a measurement with the same walk as in indexing.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::{self, Rules, WalkReport, WalkToken};
 
-/// A folder and its indexable files.
+/// A folder and the files in it that are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InputFolder {
-    /// Absolute, without symbolic links.
+    /// Absolute path of the folder, without symbolic links.
     pub(super) root: PathBuf,
-    /// Sorted paths relative to `root`, with sizes.
+    /// Paths relative to `root`, sorted, with sizes in bytes.
     pub(super) files: Vec<(PathBuf, u64)>,
-    /// Entries that could not be read, one sentence each.
+    /// Messages about entries that could not be read, one sentence each.
     pub(super) problems: Vec<String>,
 }
 
@@ -47,18 +47,18 @@ impl InputFolder {
         Ok(InputFolder { root, files, problems: problem_sentences(walked) })
     }
 
-    /// Total size in MiB.
+    /// Returns the total size of the files in MiB.
     pub(super) fn mib(&self) -> f64 {
         self.files.iter().map(|it| it.1).sum::<u64>() as f64 / f64::from(1 << 20)
     }
 }
 
-/// Problems of a walk; the figures exclude those entries.
+/// Returns messages about the entries that a walk could not read, and that the figures exclude.
 pub(super) fn problem_sentences(walked: WalkReport) -> Vec<String> {
     walked.problems.into_iter().map(|it| it.sentence).collect()
 }
 
-/// The folder to walk, and the file in it if `path` is a file.
+/// Returns the folder to walk, and, if `path` is a file, its name in that folder.
 fn resolve_input(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     let cure = "name an existing folder or file";
     let absolute = path.canonicalize().io_context("read", path).map_err(|error| match error.hint {
@@ -79,7 +79,7 @@ pub(super) mod tests {
     use super::*;
     use crate::files::WalkProblem;
 
-    /// A configuration with all paths below one folder.
+    /// Returns a configuration with all paths below one folder.
     pub(crate) fn config(dir: &Path) -> Config {
         Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
     }

@@ -1,11 +1,11 @@
-//! Texts and questions for measurements: from a file, or generated.
+//! Provides texts and questions for measurements: reads them from a file, or generates them.
 
 use std::path::Path;
 
 use crate::embed::sample_texts_with_lengths;
 use crate::error::{Error, IoContext, Result};
 
-/// Length of generated texts.
+/// Length of the generated texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TextLengths {
     /// 5 to 30 words: titles, questions, messages
@@ -18,7 +18,7 @@ pub enum TextLengths {
 }
 
 impl TextLengths {
-    /// Its name on the command line.
+    /// Returns the name of the length on the command line.
     pub fn name(self) -> &'static str {
         match self {
             TextLengths::Short => "short",
@@ -35,13 +35,14 @@ impl TextLengths {
         }
     }
 
-    /// Generates the texts, the same every time.
+    /// Generates texts of this length; they are the same in every run.
     pub fn generate(self) -> Vec<String> {
         sample_texts_with_lengths(self.word_range())
     }
 }
 
-/// Reads one field per line of a JSON Lines file: the first of `fields` that the line has. Skips empty lines.
+/// Reads a text from each line of a JSON Lines file: the value of the first of `fields` that the line has. Skips empty
+/// lines.
 ///
 /// # Errors
 /// The file cannot be read, a line is not JSON or has none of the fields, or the file is empty.

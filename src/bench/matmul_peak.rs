@@ -1,8 +1,8 @@
-//! Measures the matrix-multiply peak of this CPU, the reference for an encoder's speed.
+//! Measures the peak speed of matrix multiplication on this CPU, the reference for the speed of the embedder.
 //!
-//! [`vic_kernels::matmul_tile`] holds the tile. It runs on one thread per core, all at once. A full matrix product
-//! approaches this peak and cannot exceed it. int8 is skipped on CPUs without byte dot products. Time is CPU time, so the
-//! peak is that of the machine, not what other processes leave of it.
+//! Multiplies a small tile ([`vic_kernels::matmul_tile`]) repeatedly, on one thread per core at the same time. The product
+//! of large matrices approaches this peak and cannot exceed it. int8 is skipped on CPUs without dot products of bytes. Only
+//! the CPU time of the threads counts, so that other processes do not lower the peak.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -13,25 +13,25 @@ use vic_kernels::matmul_tile::{TILE_DEPTH, Tile, fp32, int8};
 
 use crate::bench::durations::Durations;
 
-/// Duration of a round: much longer than a scheduler tick, the unit of CPU time.
+/// Duration of one round: much longer than a scheduler tick, the unit in which CPU time is counted.
 const ROUND_DURATION: Duration = Duration::from_millis(300);
 
-/// Number of rounds; the median counts.
+/// Number of rounds; their median is the result.
 const ROUNDS: usize = 5;
 
-/// Tiles between two clock reads.
+/// Number of tiles computed between two reads of the clock.
 const TILES_PER_CLOCK_READ: usize = 512;
 
-/// The peak of this machine with a number of threads.
+/// The peak speed of matrix multiplication on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatmulPeak {
-    /// Threads, one per core.
+    /// Number of threads, one per core.
     pub threads: usize,
-    /// Instructions of the fp32 tile.
+    /// Name of the CPU instructions that multiply the fp32 tile.
     pub fp32_by: &'static str,
     /// Billion operations per second in fp32.
     pub fp32_gflops: f64,
-    /// Instructions of the int8 tile; `None` if the CPU has none.
+    /// Name of the CPU instructions that multiply the int8 tile; `None` if the CPU has no such instructions.
     pub int8_by: Option<&'static str>,
     /// Billion operations per second in int8.
     pub int8_gops: Option<f64>,
@@ -51,7 +51,7 @@ impl MatmulPeak {
         }
     }
 
-    /// The peak of a precision in operations per second.
+    /// Returns the peak of a precision, `fp32` or `int8`, in operations per second.
     pub fn operations_per_second(&self, precision: &str) -> Option<f64> {
         match precision {
             "fp32" => Some(self.fp32_gflops * 1e9),
@@ -61,7 +61,7 @@ impl MatmulPeak {
     }
 }
 
-/// Billion operations per second of all threads together.
+/// Measures how many billion operations per second all threads together compute.
 fn measure_speed<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
     Durations::new((0..ROUNDS).map(|_| run_round(tile, threads, value)).collect()).percentile(50) / 1e9
 }
@@ -93,7 +93,7 @@ fn run_round<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, va
     })
 }
 
-/// CPU seconds of the calling thread; `None` on systems without this figure.
+/// Returns the CPU time of the calling thread in seconds; `None` on systems that do not report it.
 fn thread_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds / 1e9)

@@ -1,9 +1,9 @@
-//! Benchmarks of the stages and the daemon: speed, memory, and share of the CPU's peak.
+//! `vic bench`: measures the speed and memory use of each stage and of the daemon, and compares with the CPU's peak.
 //!
 //! One file per measurement: [`embed`], [`walk`], [`extraction`] (extraction and OCR), [`index`], [`search`]. Each returns
-//! [`Row`]s of [`figures`]. A [`Report`] holds the rows with the machine. It serialises to JSON with stable keys, to a
-//! page by [`html`], and to ratios against an earlier run by [`EarlierReport`]. [`tune`] finds the fastest setting of the
-//! embedder. This module prints nothing and does not write to the user's data directory.
+//! [`Row`]s of [`figures`]. A [`Report`] holds the rows and a description of the machine. It serialises to JSON with stable
+//! keys; [`html`] renders it as a page, and [`EarlierReport`] adds the ratios to an earlier run. [`tune`] finds the fastest
+//! setting of the embedder. This module prints nothing and does not write to the user's data directory.
 
 pub mod compare;
 pub mod device;

@@ -1,9 +1,9 @@
-//! Open-loop load generator: arrivals do not wait for answers.
+//! Open-loop load generator for `vic bench search`: questions are sent at fixed times, without waiting for answers.
 //!
-//! Arrival times are fixed before the first question is sent, with random gaps, as from independent users. A time runs
-//! from the moment a question was due, not from the moment a client was free to send it. So a server that stalls for a
-//! second delays all questions due in that second, and all of that counts. Unsent questions count with their waiting
-//! time. Only the timer's own lateness of a millisecond or two is excluded.
+//! The time at which each question is due is fixed before the first question is sent, with random gaps, as from independent
+//! users. The time of an answer is measured from the moment the question was due, not from the moment a client was free to
+//! send it. So if a server stalls for a second, the delay of every question due in that second counts. Questions that were
+//! never sent count with their waiting time. Only the lateness of the timer, a millisecond or two, is excluded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,39 +14,39 @@ use tokio::time::Instant;
 use crate::embed::Random;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Errors kept in full.
+/// Maximum number of errors that are kept; further ones are only counted.
 const MAX_ERRORS: usize = 3;
 
-/// The offered load.
+/// The load to generate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     /// Average number of questions due per second.
     pub(super) rate: f64,
     /// Duration of the load.
     pub(super) duration: Duration,
-    /// Clients; each waits for its answer before it takes the next question.
+    /// Number of clients; each waits for its answer before it takes the next question.
     pub(super) clients: usize,
     /// How long to wait for answers after the last question was due.
     pub(super) answer_timeout: Duration,
 }
 
-/// The result of a load.
+/// The measured result of a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoadResult {
-    /// Milliseconds from due to answered, without the timer's lateness. For unsent or unanswered questions, from due to
-    /// the end.
+    /// Milliseconds from the moment each question was due to its answer, without the lateness of the timer; to the end of
+    /// the measurement for unsent or unanswered questions.
     pub(super) times: Vec<f64>,
-    /// Milliseconds from sent to answered.
+    /// Milliseconds from sending each answered question to its answer.
     pub(super) service: Vec<f64>,
-    /// Questions due.
+    /// Number of questions due.
     pub(super) due: usize,
-    /// Questions answered with an error, or not before the end.
+    /// Number of questions answered with an error, or not before the end.
     pub(super) failed: usize,
-    /// Questions that no client was free to send.
+    /// Number of questions that were never sent, because no client was free.
     pub(super) unsent: usize,
-    /// Seconds from the first question to the last answer.
+    /// Duration of the load in seconds, to the last answer.
     pub(super) seconds: f64,
-    /// The first errors.
+    /// The first errors, at most `MAX_ERRORS`.
     pub(super) errors: Vec<Error>,
 }
 
@@ -60,7 +60,7 @@ impl LoadResult {
     }
 }
 
-/// Offers the load. `ask` receives the number of the client and of the question.
+/// Generates the load. `ask` sends a question; it gets the number of the client and of the question.
 pub(super) async fn offer_load<Answer>(
     load: Load,
     ask: impl Fn(usize, usize) -> Answer + Clone + Send + 'static,
@@ -85,7 +85,7 @@ where
                 tokio::time::sleep_until(moment).await;
                 let now = Instant::now();
                 if now >= end {
-                    // No client was free in time: this question and all later ones stay unsent.
+                    // Stops at the end: no client was free in time, so this question and all later ones stay unsent.
                     return outcome;
                 }
                 send_question(ask(client, number), if was_free { now } else { moment }, end, &mut outcome).await;
@@ -100,13 +100,13 @@ where
     outcome.due = due.len();
     let taken = outcome.times.len();
     outcome.unsent = due.len() - taken;
-    // Questions are taken in order, so the unsent ones are the last.
+    // Adds the waiting times of the unsent questions, which are the last ones, because questions are taken in order.
     let waited = |after: &Duration| (end - (begun + *after)).as_secs_f64() * 1_000.0;
     outcome.times.extend(due[taken..].iter().map(waited));
     outcome
 }
 
-/// Sends one question and waits for its answer, at most until `end`.
+/// Sends one question, waits for its answer at most until `end`, and records the times.
 async fn send_question(answer: impl Future<Output = Result<()>>, due: Instant, end: Instant, outcome: &mut LoadResult) {
     let sent = Instant::now();
     let answered = tokio::time::timeout_at(end, answer).await.unwrap_or_else(|_| {
@@ -124,7 +124,7 @@ async fn send_question(answer: impl Future<Output = Result<()>>, due: Instant, e
     }
 }
 
-/// Arrival times: exponential gaps from a fixed seed.
+/// Returns when each question is due: random times with exponential gaps, the same in every run.
 fn arrival_times(rate: f64, duration: Duration) -> Vec<Duration> {
     let mut random = Random::new(11);
     let mut at = 0.0;
@@ -142,13 +142,13 @@ fn arrival_times(rate: f64, duration: Duration) -> Vec<Duration> {
 mod tests {
     use super::*;
 
-    /// Fifty questions per second for one second.
+    /// A load of fifty questions per second for one second.
     fn load(clients: usize, patience_ms: u64) -> Load {
         let patience = Duration::from_millis(patience_ms);
         Load { rate: 50.0, duration: Duration::from_secs(1), clients, answer_timeout: patience }
     }
 
-    /// Offers it to a server with a fixed time per answer.
+    /// Runs a load against a server that takes a fixed time per answer.
     async fn served_in(milliseconds: u64, load: Load) -> LoadResult {
         offer_load(load, move |_, _| async move {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -174,11 +174,11 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_and_unsent_questions_count() {
-        // One client at 200 ms an answer serves five a second; fifty are due.
+        // One client with 200 ms per answer sends five questions a second, but fifty are due.
         let outcome = served_in(200, load(1, 100)).await;
         assert!(outcome.unsent > outcome.due / 2, "{} of {}", outcome.unsent, outcome.due);
         assert_eq!(outcome.times.len(), outcome.due);
-        // The third question waits for two answers on every machine.
+        // From the third question on, each waits for at least two answers, also on a fast machine.
         let waited = outcome.times.iter().filter(|it| **it > 300.0).count();
         assert!(waited > outcome.due / 2, "{waited} of {} waited", outcome.due);
     }

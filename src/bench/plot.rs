@@ -1,32 +1,32 @@
-//! SVG plots: bars for rows, and a histogram of times. Each is a string to embed in a page.
+//! Draws SVG plots for the HTML page of a report: bars of a figure, and a histogram of times.
 
 use std::fmt::Write;
 
 use crate::bench::report::HistogramBar;
 
-/// Width of a plot in SVG units; the page scales it.
+/// Width of a plot in SVG units; the page scales the plot.
 const WIDTH: f64 = 760.0;
-/// Height of a bar with its gap.
+/// Height of a bar, including the gap below.
 const BAR_HEIGHT: f64 = 26.0;
-/// Start of the bars: space for their names.
+/// Width of the names to the left of the bars.
 const NAME_WIDTH: f64 = 240.0;
-/// Space for the value after the longest bar.
+/// Width of the space for the value after the longest bar.
 const VALUE_WIDTH: f64 = 110.0;
-/// Height of a histogram, without its axis.
+/// Height of the bars of a histogram, without the axis.
 const HISTOGRAM_HEIGHT: f64 = 160.0;
 
-/// One bar.
+/// One bar of a bar plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LabelledBar {
-    /// Label before the bar.
+    /// Text before the bar.
     pub(super) name: String,
-    /// Length.
+    /// Value that the length of the bar shows.
     pub(super) value: f64,
-    /// Text after the bar.
+    /// The value as text, written after the bar.
     pub(super) value_text: String,
 }
 
-/// Horizontal bars from zero, one per name.
+/// Draws one horizontal bar per value, starting at zero.
 pub(super) fn bars(bars: &[LabelledBar]) -> String {
     let longest = bars.iter().map(|it| it.value).fold(0.0, f64::max);
     let mut svg = open_svg(BAR_HEIGHT * bars.len() as f64);
@@ -51,7 +51,7 @@ pub(super) fn bars(bars: &[LabelledBar]) -> String {
     svg + "</svg>"
 }
 
-/// A histogram of times on a logarithmic axis, with marker lines.
+/// Draws a histogram of times on a logarithmic axis, with a named line at each of `marks`, in milliseconds.
 pub(super) fn histogram(bars: &[HistogramBar], marks: &[(&str, f64)]) -> String {
     let mut svg = open_svg(HISTOGRAM_HEIGHT + 40.0);
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return svg + "</svg>" };
@@ -59,7 +59,7 @@ pub(super) fn histogram(bars: &[HistogramBar], marks: &[(&str, f64)]) -> String 
     let across = |milliseconds: f64| 20.0 + (WIDTH - 40.0) * (milliseconds.max(1e-9).ln() - low) / (high - low);
     let most = bars.iter().map(|it| it.count).max().unwrap_or(1) as f64;
     for bar in bars {
-        // A bar spans a quarter of a doubling below its upper edge.
+        // The lower edge of a bar is a quarter of a doubling below its upper edge.
         let (left, right) = (across(bar.to_ms / 2_f64.powf(0.25)).max(0.0), across(bar.to_ms));
         let height = HISTOGRAM_HEIGHT * bar.count as f64 / most;
         let _ = write!(
@@ -91,7 +91,7 @@ fn open_svg(height: f64) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\">")
 }
 
-/// Cuts the middle of names too long for their column.
+/// Replaces the middle of a name by `…` if it is too long for its column.
 fn shorten_middle(name: &str) -> String {
     const MAX_CHARS: usize = 36;
     let letters: Vec<char> = name.chars().collect();

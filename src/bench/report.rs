@@ -1,7 +1,7 @@
-//! The report of `vic bench`: rows of figures with their settings, and the machine.
+//! The report of `vic bench`: rows of figures with their settings, and a description of the machine.
 //!
-//! In JSON the figures of the main row also stand at the top level, so that a program that measured one thing finds
-//! `tokens_per_second` directly; `rows` holds all rows.
+//! In JSON, `rows` holds all rows. The figures of the main row are also at the top level, so that a program that measures
+//! one setting finds `tokens_per_second` there.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,18 +10,18 @@ use crate::bench::figures::{Direction, FIGURES, Figure};
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// One measurement.
+/// One measurement, with its settings and figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Identifies the row in the report; stable over runs of the same measurement.
+    /// Name of the row in the report; the same in every run of the same measurement.
     pub label: String,
     /// Settings of the measurement.
     pub settings: Map<String, Value>,
-    /// Its figures by key.
+    /// The measured figures by key.
     figures: Map<String, Value>,
-    /// Histogram of the unit times, if there are many units.
+    /// Histogram of the times of the units of work; empty if the measurement has none.
     pub histogram_ms: Vec<HistogramBar>,
-    /// Why there are no figures.
+    /// Why the measurement failed; then there are no figures.
     pub error: Option<Error>,
 }
 
@@ -36,31 +36,31 @@ impl Row {
         Row { error: Some(error), ..Row::new(label) }
     }
 
-    /// Sets a figure. Ignores values that are not finite (a division by zero).
+    /// Sets a figure. Ignores a value that is not finite, as after a division by zero.
     pub fn set(&mut self, figure: Figure, value: f64) {
         if value.is_finite() {
             self.figures.insert(figure.key.into(), json!(value));
         }
     }
 
-    /// Removes a figure.
+    /// Removes a figure that does not apply to this row.
     pub fn remove(&mut self, figure: Figure) {
         self.figures.shift_remove(figure.key);
     }
 
-    /// Sets a rate: units per second.
+    /// Sets a figure to units per second; does nothing if `seconds` is 0.
     pub fn rate(&mut self, figure: Figure, units: f64, seconds: f64) {
         if seconds > 0.0 {
             self.set(figure, units / seconds);
         }
     }
 
-    /// Returns a figure.
+    /// Returns the value of a figure; `None` if it was not measured.
     pub fn get(&self, figure: Figure) -> Option<f64> {
         self.figures.get(figure.key).and_then(Value::as_f64)
     }
 
-    /// Sets a setting.
+    /// Records a setting of the measurement.
     pub fn setting(&mut self, name: &str, value: impl Into<Value>) {
         self.settings.insert(name.into(), value.into());
     }
@@ -82,36 +82,36 @@ impl Row {
     }
 }
 
-/// The number of units above the previous bar's limit and up to this one's.
+/// One bar of a histogram: the number of times above the upper edge of the previous bar, up to the edge of this bar.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HistogramBar {
-    /// Upper limit of the bar in milliseconds.
+    /// Upper edge of the bar in milliseconds.
     pub to_ms: f64,
-    /// Number of units.
+    /// Number of times in the bar.
     pub count: u64,
 }
 
-/// The rows of one run.
+/// The results of one run of `vic bench`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Name of the benchmark, e.g. `embed`.
     pub bench: &'static str,
-    /// The figure that ranks the rows; `None` if they are not comparable.
+    /// The figure by which rows are compared to find the best one; `None` if the rows are not comparable.
     pub ranking_figure: Option<Figure>,
-    /// The measurements.
+    /// The measurements, one row each.
     pub rows: Vec<Row>,
-    /// Warnings for the reader, one sentence each.
+    /// Warnings to show with the figures, one sentence each.
     pub warnings: Vec<String>,
-    /// The machine of the measurement.
+    /// Description of the machine that was measured.
     pub machine: Machine,
     /// Time of the measurement, in RFC 3339.
     pub taken_at: String,
-    /// The comparison with an earlier run.
+    /// The comparison with an earlier run, if one was requested.
     pub compared: Option<Value>,
 }
 
 impl Report {
-    /// Makes a report of this machine, at this time.
+    /// Makes an empty report with a description of this machine and the present time.
     pub fn new(bench: &'static str, ranking_figure: Option<Figure>) -> Report {
         Report {
             bench,
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// Returns the best row by [`Report::by`]; the first row if there is no such figure.
+    /// Returns the best row by `Report::ranking_figure`; the first row if there is no such figure.
     pub fn main_row(&self) -> Option<&Row> {
         let value = |row: &Row| self.ranking_figure.and_then(|by| row.get(by));
         let sign = if self.ranking_figure.is_some_and(|it| it.better == Direction::Less) { -1.0 } else { 1.0 };
@@ -139,7 +139,7 @@ impl Report {
         if errors.len() == self.rows.len() { errors.first().copied() } else { None }
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> Value {
         let mut json = Map::new();
         json.insert("bench".into(), self.bench.into());
@@ -159,7 +159,7 @@ impl Report {
         Value::Object(json)
     }
 
-    /// The figures that at least one row has, in table order.
+    /// Returns the figures that at least one row has, in the order of columns in tables.
     pub fn columns(&self) -> Vec<&'static Figure> {
         FIGURES.iter().filter(|figure| self.rows.iter().any(|row| row.get(**figure).is_some())).collect()
     }
@@ -170,7 +170,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::bench::figures::{P50_MS, TOKENS_PER_SECOND};
 
-    /// A report with two rows.
+    /// Returns a report with two rows.
     pub(crate) fn sample() -> Report {
         let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
         for (label, speed) in [("slow", 10.0), ("fast", 20.0)] {

@@ -1,4 +1,4 @@
-//! CPU and memory use of this process during a measurement.
+//! Measures the CPU and memory use of this process during a benchmark.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use crate::bench::figures::{CPU_PERCENT, PEAK_RSS_MIB, SECONDS};
 use crate::bench::report::Row;
 use crate::daemon::Memory;
 
-/// The unit of CPU times in `/proc`: constant on Linux for user programs.
+/// Number of units of CPU time per second in `/proc`; the same on every Linux for user programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Minimum duration for CPU figures, because CPU time is counted in hundredths of a second.
+/// In a shorter measurement CPU use is not reported, because CPU time is counted in hundredths of a second.
 const MIN_CPU_SECONDS: f64 = 0.2;
 
-/// Measures from its creation.
+/// Measures the time and the use of CPU and memory since this value was created.
 #[derive(Debug)]
 pub(super) struct ResourceUsage {
     begun: Instant,
@@ -22,19 +22,19 @@ pub(super) struct ResourceUsage {
 impl ResourceUsage {
     /// Starts measuring. Resets the memory peak if the system allows it.
     pub(super) fn start() -> ResourceUsage {
-        // The freed memory of earlier rows must not count for the next row.
+        // Returns freed memory to the system, so that memory of earlier rows does not count for the next row.
         vic_system::malloc::trim();
-        // 5 resets the peak resident memory of this process; refused on other systems and in some containers.
+        // Writing 5 resets the peak resident memory of this process. Other systems and some containers refuse that.
         let _kept = std::fs::write("/proc/self/clear_refs", "5");
         ResourceUsage { begun: Instant::now(), cpu_before: cpu_seconds() }
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub(super) fn seconds(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Writes seconds, CPU use and peak memory to a row.
+    /// Writes the duration, CPU use and peak memory to a row.
     pub(super) fn write_to(&self, row: &mut Row) {
         let seconds = self.seconds();
         row.set(SECONDS, seconds);
@@ -50,10 +50,10 @@ impl ResourceUsage {
     }
 }
 
-/// User and system CPU seconds of all threads of this process.
+/// Returns the CPU time of all threads of this process in seconds, in user and system mode together.
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The process name in parentheses may contain spaces.
+    // Skips the process name in parentheses, because it may contain spaces.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
     Some(ticks / TICKS_PER_SECOND)
@@ -77,7 +77,7 @@ mod tests {
         assert!(sum > 0);
         let mut row = Row::new("x");
         usage.write_to(&mut row);
-        // No upper bound: other tests run in this process.
+        // Checks no upper bound, because other tests run in this process at the same time.
         assert!(row.get(CPU_PERCENT).is_some_and(|it| it > 5.0), "{row:?}");
         assert!(row.get(PEAK_RSS_MIB).is_some_and(|it| it > 64.0), "{row:?}");
     }

@@ -1,4 +1,4 @@
-//! Search benchmark: questions to the running daemon over its Unix socket, one connection per client.
+//! `vic bench search`: sends questions to the running daemon over its Unix socket, with one connection per client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +16,12 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::AskRequest;
 
-/// Questions asked before the measurement, one after the other. They fill caches, and their median gives the default
-/// rate.
+/// Number of questions asked before the measurement, one after the other, to fill caches. Their median time gives the
+/// default rate.
 const WARM_UP_QUESTIONS: usize = 20;
 
-/// Default load as a share of the rate that one sequential client reaches. At the full rate, queues would grow without
-/// bound.
+/// The default load is this share of the rate that one client reaches with one question after the other, because at the
+/// full rate queues would grow without bound.
 const DEFAULT_LOAD_SHARE: f64 = 0.5;
 
 /// How long to wait for answers after the last question was due.
@@ -30,19 +30,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How to ask the questions.
 #[derive(Clone, Debug)]
 pub struct SearchPlan {
-    /// The questions, asked in rotation.
+    /// The questions, which are asked in rotation.
     pub queries: Vec<String>,
-    /// Connections; each waits for its answer.
+    /// Number of connections; each waits for its answer before it sends the next question.
     pub clients: usize,
     /// Questions due per second; `None` is half the rate of one sequential client.
     pub rate: Option<f64>,
-    /// Duration in seconds.
+    /// Duration of the measurement in seconds.
     pub seconds: f64,
-    /// Upper limit of hits per answer.
+    /// Maximum number of hits per answer.
     pub limit: u32,
 }
 
-/// Offers the questions to the configured daemon; returns the row and warnings.
+/// Sends the questions to the configured daemon. Returns the row of figures, and warnings.
 ///
 /// # Errors
 /// No daemon runs, nothing is indexed, or no question was answered.
@@ -52,7 +52,7 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     if !status.index_ready || status.chunks == 0 {
         return Err(Error::new(
             ErrorCode::FailedPrecondition,
-            "nothing is indexed, so that there is nothing to search",
+            "there is nothing to search, because nothing is indexed",
         )
         .hint("index a folder first: `vic index FOLDER`"));
     }
@@ -88,13 +88,13 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     .await;
     if outcome.service.is_empty() {
         let why = outcome.errors.first().cloned();
-        return Err(why.unwrap_or_else(|| Error::invalid("no question was due").hint("take more --seconds or --rate")));
+        return Err(why.unwrap_or_else(|| Error::invalid("no question was due").hint("raise --seconds or --rate")));
     }
     warnings.extend(load_warnings(&outcome));
     let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
     warnings.extend(answer_warnings(said));
     let mut row = result_row(&outcome, plan, rate);
-    // Report the daemon's memory, not that of the clients.
+    // Reports the memory of the daemon, not of this process with the clients.
     let status = clients[0].status().await?;
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);
     row.set(CHUNKS, status.chunks as f64);
@@ -102,7 +102,7 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     Ok((row, warnings))
 }
 
-/// Asks up to the warm-up limit of questions one after the other; returns the median in milliseconds.
+/// Asks the first questions one after the other, to warm up. Returns their median time in milliseconds.
 async fn warm_up(client: &Client, plan: &SearchPlan) -> Result<f64> {
     let mut times = Vec::new();
     for query in plan.queries.iter().take(WARM_UP_QUESTIONS) {
@@ -138,17 +138,18 @@ fn result_row(outcome: &LoadResult, plan: &SearchPlan, rate: f64) -> Row {
     row
 }
 
-/// Upper limit of reported kinds of warnings.
+/// Maximum number of distinct warnings of answers that are reported.
 const MAX_WARNINGS: usize = 5;
 
-/// Warnings of the answers, most frequent first. They matter: an answer by keywords alone is faster than a hybrid one.
+/// Returns the warnings of the answers with their counts, most frequent first. They explain the figures: an answer by
+/// keywords alone, for example, is faster than a hybrid one.
 fn answer_warnings(said: BTreeMap<String, u64>) -> Vec<String> {
     let mut said: Vec<(String, u64)> = said.into_iter().collect();
     said.sort_by_key(|it| std::cmp::Reverse(it.1));
     said.into_iter().take(MAX_WARNINGS).map(|(warning, count)| format!("{count} answers warn: {warning}")).collect()
 }
 
-/// Warnings on unsent and failed questions.
+/// Returns warnings about unsent and failed questions.
 fn load_warnings(outcome: &LoadResult) -> Vec<String> {
     let mut all = Vec::new();
     if outcome.unsent > 0 {

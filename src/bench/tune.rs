@@ -1,8 +1,8 @@
-//! Finds the fastest setting of the embedder on this machine.
+//! `vic bench embed --autotune`: finds the fastest setting of the embedder on this machine.
 //!
-//! Tries only settings that do not change the vectors: threads and batch size. Another model or precision would need
-//! another index. Settings are measured in turns, because a shared machine varies in speed, and each is judged by the
-//! median of its turns.
+//! Tries only settings that do not change the vectors: the number of threads and of texts per call. Another model or
+//! precision would need another index. All settings are measured several times in rotation, because the speed of a shared
+//! machine varies, and the median of its measurements counts for each setting.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::bench::report::Row;
 use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 
-/// Measurements per setting.
+/// Number of measurements of each setting; their median counts.
 const RUNS_PER_SETTING: usize = 3;
 
-/// A setting that uses more of the machine must be faster by more than this factor.
+/// A setting that uses more threads or memory is chosen only if it is faster by more than this factor.
 const MIN_SPEEDUP: f64 = 1.03;
 
-/// Default batch sizes to try.
+/// Default numbers of texts per call to try.
 const DEFAULT_BATCHES: [usize; 4] = [32, 64, 128, 256];
 
-/// A tuned setting. Ordered by resource use: less first.
+/// A setting of the embedder. The order of settings is by resource use, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TunedSetting {
-    /// Threads; 0 if the backend has none.
+    /// Number of threads; 0 if the backend has no such setting.
     pub threads: usize,
-    /// Texts per call.
+    /// Number of texts per call.
     pub batch: usize,
 }
 
-/// The settings to try.
+/// The settings to try, and the limits of each measurement.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    /// Threads; empty for 1, 2, 4 and so on up to one per core.
+    /// Numbers of threads to try; empty for 1, 2, 4 and so on up to one per core.
     pub threads: Vec<usize>,
-    /// Texts per call; empty for 32 to 256.
+    /// Numbers of texts per call to try; empty for 32, 64, 128 and 256.
     pub batches: Vec<usize>,
-    /// Duration of one measurement.
+    /// Duration of one measurement in seconds.
     pub seconds: f64,
     /// Limits of a measurement.
     pub bounds: MeasureLimits,
 }
 
-/// Measures the candidates: threads first, then texts per call with the best number of threads. Calls `told` for each
-/// measurement. Returns the best setting, and one row per setting with its median.
+/// Measures the candidates: first the numbers of threads, then the numbers of texts per call with the best number of
+/// threads. Calls `told` with the row of each measurement. Returns the best setting, and the median row of each setting.
 ///
 /// # Errors
 /// As [`embed::measure`], if every setting fails. A setting that fails is excluded; its row holds the error.
@@ -73,7 +73,7 @@ pub async fn tune(
     Ok((found, rows.into_iter().map(|it| it.1).collect()))
 }
 
-/// Measures each setting [`RUNS_PER_SETTING`] times in rotation; returns the median row of each.
+/// Measures each setting [`RUNS_PER_SETTING`] times in rotation. Returns the median row of each setting, or its error.
 async fn measure_in_turns(
     config: &Config,
     texts: &[String],
@@ -101,7 +101,7 @@ async fn measure_in_turns(
     }
     let median = |mut rows: Vec<Row>| {
         rows.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
-        // One failure disqualifies: a setting that sometimes runs out of memory must not be stored.
+        // One failed measurement excludes a setting, because a setting that sometimes runs out of memory must not be saved.
         let failed = rows.iter().position(|it| it.error.is_some());
         rows.swap_remove(failed.unwrap_or(rows.len() / 2))
     };
@@ -112,7 +112,7 @@ async fn measure_in_turns(
     }
 }
 
-/// Concurrent calls, as in indexing.
+/// Number of concurrent calls, the same as in indexing.
 pub const CONCURRENT_CALLS: usize = 2;
 
 fn speed(row: &Row) -> f64 {
@@ -123,13 +123,13 @@ fn speeds(rows: &[(TunedSetting, Row)]) -> Vec<(TunedSetting, f64)> {
     rows.iter().filter(|it| it.1.error.is_none()).map(|(setting, row)| (*setting, speed(row))).collect()
 }
 
-/// The setting with the least resource use among those about as fast as the fastest.
+/// Returns the setting with the least resource use among those about as fast as the fastest one.
 fn pick_cheapest_fast(measured: &[(TunedSetting, f64)]) -> Option<TunedSetting> {
     let fastest = measured.iter().map(|it| it.1).fold(0.0, f64::max);
     measured.iter().filter(|it| it.1 * MIN_SPEEDUP >= fastest).map(|it| it.0).min()
 }
 
-/// 1, 2, 4 and so on below `most`, and `most` itself.
+/// Returns 1, 2, 4 and so on below `most`, and `most` itself.
 fn doublings(most: usize) -> Vec<usize> {
     let mut all: Vec<usize> = std::iter::successors(Some(1), |it| Some(it * 2)).take_while(|it| *it < most).collect();
     all.push(most.max(1));

@@ -1,4 +1,4 @@
-//! Walk benchmark: the walk alone, and a cold scan and a rescan with the catalog.
+//! `vic bench walk`: measures the walk of a folder alone, and a first scan and a rescan that also write the catalog.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,9 +13,9 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::{self, Rules, WalkReport, WalkToken};
 
-/// Walks a folder `runs` times after a warm-up. Then scans it `runs` times into a new temporary catalog, each time with
-/// a rescan. Speed and times are those of the walk alone; cold and rescan seconds include the catalog. Warnings name
-/// unreadable entries.
+/// Walks a folder `runs` times after a warm-up. Then `runs` times scans the folder into a new temporary catalog and rescans
+/// it. Speed and times are those of the walk alone; the seconds of first scan and rescan include the catalog. Returns the
+/// row of figures, and warnings that name unreadable entries.
 ///
 /// # Errors
 /// The folder does not exist, is empty or cannot be read; or the catalog cannot be written.
@@ -45,7 +45,7 @@ pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<St
     Ok((row, problem_sentences(first)))
 }
 
-/// Median seconds of a scan into an empty catalog, and of an unchanged rescan.
+/// Returns the median seconds of a scan into an empty catalog, and of a rescan without changes.
 fn measure_catalog_scans(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
     let (mut cold, mut again) = (Vec::new(), Vec::new());
     for _ in 0..runs {

@@ -1,8 +1,8 @@
-//! Boolean filters: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Pure.
+//! Boolean filters over named fields: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Pure.
 //!
-//! Defines the grammar and the evaluation. The caller compiles comparisons: the contract compares document metadata,
-//! [`crate::table`] compares cells. A comparison with a missing value is neither true nor false, nor is its negation
-//! (Kleene logic).
+//! Defines the grammar and the evaluation. The caller compiles each comparison: the corpus verbs compare document metadata,
+//! [`crate::table`] compares cells. A comparison with a missing value is neither true nor false, and neither is its
+//! negation (Kleene logic).
 
 mod parse;
 
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 pub(crate) use parse::{FilterError, parse_filter, unquoted_words};
 
-/// How a value is compared.
+/// Comparison operator between a field and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
@@ -22,7 +22,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    /// Whether a value that compares to the wanted value with `order` satisfies the operator.
+    /// Whether the operator holds for a field whose value compares to the value in the filter as `order`.
     pub(crate) fn accepts(self, order: Ordering) -> bool {
         match self {
             Operator::Equal => order.is_eq(),
@@ -34,24 +34,24 @@ impl Operator {
         }
     }
 
-    /// Whether it needs no order: `=` or `!=`.
+    /// Whether the operator is `=` or `!=`, which also compare values without an order.
     pub(crate) fn is_equality(self) -> bool {
         matches!(self, Operator::Equal | Operator::Unequal)
     }
 }
 
-/// A comparison as written.
+/// One comparison of a filter, as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// The name before the operator.
+    /// Name of the field before the operator.
     pub(crate) field: String,
-    /// Whether the field was quoted.
+    /// Whether the name of the field was quoted.
     pub(crate) is_quoted: bool,
-    /// Operator and value; `None` for a lone name, which is a flag.
+    /// Operator and value; `None` for a field name alone, which tests a yes-or-no field such as `has_abstract`.
     pub(crate) condition: Option<(Operator, String)>,
 }
 
-/// A filter with comparisons compiled to `T`.
+/// A parsed filter; each comparison is compiled to a `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node<T> {
     All(Vec<Node<T>>),
@@ -61,7 +61,7 @@ pub(crate) enum Node<T> {
 }
 
 impl<T> Node<T> {
-    /// Evaluates a filter from its comparisons; `None` if missing values leave it undecided.
+    /// Evaluates a filter; `holds` returns the result of each comparison. `None` if missing values leave it undecided.
     pub(crate) fn evaluate(&self, holds: &dyn Fn(&T) -> Option<bool>) -> Option<bool> {
         match self {
             Node::All(nodes) => evaluate_all(nodes, holds, false),
@@ -72,7 +72,8 @@ impl<T> Node<T> {
     }
 }
 
-/// One `decisive` node decides; otherwise all nodes must be known.
+/// Combines nodes with AND (`decisive` is false) or OR (true): one node with the result `decisive` decides, else the result
+/// is the opposite, or unknown if any node is unknown.
 fn evaluate_all<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: bool) -> Option<bool> {
     let mut is_open = false;
     for node in nodes {
@@ -85,7 +86,7 @@ fn evaluate_all<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisi
     (!is_open).then_some(!decisive)
 }
 
-/// Compares texts without case. ASCII texts are not copied, because there may be many rows.
+/// Compares texts and ignores case. Does not copy ASCII texts, because a table may have many rows.
 pub(crate) fn equals_ignoring_case(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
         || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()

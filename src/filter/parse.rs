@@ -1,15 +1,15 @@
-//! Parses the text of a filter: words, operators and parentheses.
+//! Parses the text of a boolean filter, e.g. `year>=2020 AND NOT has_abstract`, into a tree.
 
 use crate::filter::{Comparison, Node, Operator};
 
-/// Upper limit of nested parentheses and NOTs; people do not write deeper filters.
+/// Maximum nesting of parentheses and NOTs; a deeper filter is an error, because people do not write such filters.
 const MAX_DEPTH: usize = 50;
 
 /// An error in the text of a filter, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterError(pub(crate) String);
 
-/// Parses a filter and compiles each comparison.
+/// Parses a filter and compiles each comparison with `compile`.
 ///
 /// # Errors
 /// The text is not a filter, or a comparison cannot be compiled.
@@ -25,7 +25,7 @@ pub(crate) fn parse_filter<T, E: From<FilterError>>(
     }
 }
 
-/// Returns the unquoted words of a filter; empty if it cannot be parsed.
+/// Returns the unquoted words of a filter, such as fields, values and keywords; empty if the text cannot be parsed.
 pub(crate) fn unquoted_words(text: &str) -> Vec<String> {
     let word = |token| match token {
         Token::Word(word, false) => Some(word),
@@ -43,7 +43,7 @@ enum Token {
     Open,
     Close,
     Operator(Operator),
-    /// A word, and whether it was in quotes.
+    /// A word, and whether the user wrote it in quotes.
     Word(String, bool),
 }
 
@@ -107,7 +107,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
         self.tokens.get(self.at)
     }
 
-    /// Consumes a keyword such as `AND`.
+    /// Consumes the next token if it is this keyword, such as `AND`, and returns whether it was.
     fn take_keyword(&mut self, name: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
         self.at += usize::from(found);
@@ -132,7 +132,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
 
     fn parse_operand(&mut self) -> Result<Node<T>, E> {
         if self.depth > MAX_DEPTH {
-            return Err(filter_error("the filter is nested too deep").into());
+            return Err(filter_error("the filter is nested too deeply").into());
         }
         self.depth += 1;
         let node = if self.take_keyword("NOT") {

@@ -1,8 +1,9 @@
-//! The priority of our session among the sessions of the machine.
+//! Sets the CPU priority of the daemon's session among the sessions of the machine.
 //!
 //! Many Linux kernels divide a core equally among the sessions that want it (`sched_autogroup`, see `man 7 sched`);
 //! niceness counts only within a session. The daemon has a session of its own, so even at low thread priority it would take
-//! half of each core from a terminal. So the whole session has a low priority, which is raised while an answer is pending.
+//! half of each core from a terminal. Therefore vic lowers the priority of the session, and raises it while it computes an
+//! answer.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,22 +12,22 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// The same niceness as an indexing thread.
+/// Niceness of the session while no answer is pending: the same as of an indexing thread.
 const LOWERED: &str = "10";
 const RAISED: &str = "0";
 
-/// How long the session stays raised after an answer; questions come in bursts.
+/// How long the session keeps the raised priority after an answer, because questions come in bursts.
 const RAISED_FOR: Duration = Duration::from_secs(3);
 
-/// The kernel accepts one change every 0.1 s, over all sessions.
+/// Time until a rejected change is tried again: the kernel accepts one change every 0.1 s, over all sessions.
 const KERNEL_RETRY: Duration = Duration::from_millis(150);
 
-/// The file that sets the niceness of a process's session.
+/// The kernel's file that sets the niceness of the session of this process.
 const AUTOGROUP_FILE: &str = "/proc/self/autogroup";
 
-/// The autogroup of this process's session.
+/// Raises and lowers the CPU priority of this process's session.
 pub struct AutogroupPriority {
-    /// `None` when the session is shared or the kernel has no autogroups.
+    /// The file to write; `None` when the session is shared or the kernel has no autogroups, so the priority never changes.
     file: Option<PathBuf>,
     state: Mutex<State>,
     changed: Notify,
@@ -34,14 +35,14 @@ pub struct AutogroupPriority {
 
 #[derive(Default)]
 struct State {
-    /// Answers in progress.
+    /// Number of answers in progress.
     pending: usize,
     /// When the last answer ended.
     answered: Option<Instant>,
     is_lowered: bool,
 }
 
-/// What happens before the next change of priority.
+/// What `AutogroupPriority::run` does next.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Apply,
@@ -62,7 +63,8 @@ impl State {
 }
 
 impl AutogroupPriority {
-    /// Opens the session of this process. A session shared with the shell that started the process is left unchanged.
+    /// Opens the session of this process. The priority of a session shared with the shell that started the process is never
+    /// changed.
     pub fn of_this_process() -> AutogroupPriority {
         let leads = rustix::process::getsid(None).is_ok_and(|it| it == rustix::process::getpid());
         let file = PathBuf::from(AUTOGROUP_FILE);
@@ -73,7 +75,7 @@ impl AutogroupPriority {
         AutogroupPriority { file, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Raises the priority at least until the returned guard drops.
+    /// Raises the priority of the session at least until the returned guard drops.
     pub fn raise(self: &Arc<AutogroupPriority>) -> RaisedPriority {
         let next = self.with_state(|state| {
             state.pending += 1;
@@ -85,7 +87,7 @@ impl AutogroupPriority {
         RaisedPriority(self.clone())
     }
 
-    /// Lowers the priority whenever no answer is pending. Returns only where there are no autogroups.
+    /// Lowers the priority of the session whenever no answer is pending. Returns only if the priority cannot be changed.
     pub async fn run(&self) {
         while self.file.is_some() {
             let next = self.with_state(|state| self.advance(state));
@@ -97,7 +99,7 @@ impl AutogroupPriority {
         }
     }
 
-    /// Changes the priority if due. Returns the next step, which is the same change if the kernel rejected it.
+    /// Changes the priority if due. Returns the next step; if the kernel rejected the change, that is the same change again.
     fn advance(&self, state: &mut State) -> Next {
         if state.next_step(Instant::now()) == Next::Apply && self.write_niceness(!state.is_lowered) {
             state.is_lowered = !state.is_lowered;
@@ -106,11 +108,11 @@ impl AutogroupPriority {
     }
 
     fn write_niceness(&self, behind: bool) -> bool {
-        // Does not create the file: it exists only where the kernel provides it.
+        // Opens without creating, because the file exists only where the kernel provides it.
         let open = |path: &PathBuf| std::fs::OpenOptions::new().write(true).truncate(true).open(path);
         let place = if behind { LOWERED } else { RAISED };
         let written = self.file.as_ref().map(|it| open(it)?.write_all(place.as_bytes()));
-        // Ignores other errors, which would recur each time; the work goes on at the present priority.
+        // Only `WouldBlock` is tried again. Other errors would recur each time, so work goes on at the present priority.
         !matches!(written, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -119,7 +121,7 @@ impl AutogroupPriority {
     }
 }
 
-/// A pending answer; ends when dropped.
+/// Guard for an answer in progress: keeps the priority raised until it is dropped.
 pub struct RaisedPriority(Arc<AutogroupPriority>);
 
 impl Drop for RaisedPriority {

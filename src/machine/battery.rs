@@ -1,18 +1,18 @@
-//! Detects battery power.
+//! Detects whether the machine runs on battery, so that background work can pause.
 
 use std::path::Path;
 
-/// Where Linux lists its power supplies.
+/// The folder where Linux lists batteries and mains supplies.
 pub const POWER_SUPPLIES: &str = "/sys/class/power_supply";
 
-/// Returns whether this machine runs on battery: a battery discharges and no mains supply is online. A machine that reports
-/// nothing has mains.
+/// Returns whether this machine runs on battery: a battery discharges and no mains supply is online. A machine that lists no
+/// power supplies is taken to have mains.
 pub fn on_battery(supplies: &Path) -> bool {
     let Ok(entries) = supplies.read_dir() else { return false };
     let mut discharges = false;
     for supply in entries.flatten().map(|it| it.path()) {
         let says = |name: &str| std::fs::read_to_string(supply.join(name)).unwrap_or_default().trim().to_string();
-        // A mouse has a battery too.
+        // Skips the batteries of devices such as a mouse, which do not power the machine.
         if says("scope") == "Device" {
             continue;
         }
@@ -29,7 +29,7 @@ pub fn on_battery(supplies: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Each supply is a list of its files with their content.
+    /// Checks `on_battery` with these supplies; each supply is a list of its files with their content.
     fn check(supplies: &[&[(&str, &str)]], expected: bool) {
         let dir = tempfile::tempdir().unwrap();
         for (number, supply) in supplies.iter().enumerate() {

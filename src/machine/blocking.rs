@@ -1,11 +1,11 @@
-//! Runs long computations from async code that borrows or cannot await. Use a blocking thread when the work can be moved
-//! and awaited.
+//! Runs long computations inside async code that borrows data or cannot await. Where the data can be moved and the result
+//! awaited, use a blocking thread instead.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Runs `work` in place; the other tasks of this thread move to another one.
+/// Runs `work` on this thread; the other async tasks of this thread move to another thread.
 pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
-    // A single-threaded runtime, as in most tests, has no other thread.
+    // A single-threaded runtime, as in most tests, has no thread to move the other tasks to.
     match Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread) {
         true => tokio::task::block_in_place(work),
         false => work(),
@@ -23,7 +23,7 @@ mod tests {
     async fn other_tasks_run_during_blocking_work() {
         let (sender, receiver) = mpsc::channel();
         let computed = tokio::spawn(async move {
-            // Both tasks share one thread.
+            // Both tasks share one thread, so the sender can run only if `block_in_place` moves it to another thread.
             tokio::spawn(async move { sender.send(7) });
             block_in_place(|| receiver.recv_timeout(Duration::from_secs(20)))
         });

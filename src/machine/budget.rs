@@ -1,47 +1,49 @@
-//! The CPU budget of background work.
+//! Limits the processor time of indexing, and reserves processors for questions.
 //!
-//! A worker reports how long it computed and learns how long to sleep, so that all workers together stay within the share.
+//! A worker reports how long it computed and is told how long to sleep, so that all workers together stay within the limit.
 //! There is one budget per process.
 //!
-//! While a question runs, the share is smaller. Low priority alone is not enough: a question passes through many threads,
-//! and each may wait for the next scheduler tick before it preempts a background thread.
+//! While a question runs, the limit of background work is lower. Low thread priority alone is not enough: a question passes
+//! through many threads, and each may wait for the next scheduler tick before it preempts a background thread.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most credit saved while idle, and most debt. Longer pieces of work are not paid for later.
+/// Maximum processor time that workers can save up while they are idle.
 const MAX_CREDIT: Duration = Duration::from_secs(1);
 
-/// How long a question still counts as active after it ended; questions come in bursts.
+/// How long a question still counts as active after it ended, because questions come in bursts.
 const ATTENTION_SPAN: Duration = Duration::from_secs(1);
 
-/// Processors reserved for questions, and the least share of all processors left to background work.
+/// Number of processors that background work leaves free while a question runs.
 const RESERVED_PROCESSORS: f64 = 2.0;
+/// Background work may use at least this share of all processors, even while a question runs.
 const MIN_SHARE: f64 = 0.125;
 
-/// Processor time that refills at a steady rate.
+/// A balance of processor time that refills at a steady rate.
 #[derive(Debug)]
 pub struct Budget {
-    /// Processor seconds per second; `None` means no limit.
+    /// Refill rate in processor seconds per second; `None` means no limit.
     rate: Option<f64>,
-    /// The rate while a question runs.
+    /// The refill rate for background work while a question runs.
     attended_rate: f64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Seconds; negative is debt.
+    /// Unused processor seconds; negative if workers used more than was refilled.
     balance: f64,
     refilled: Instant,
-    /// Questions in progress.
+    /// Number of questions in progress.
     active_questions: usize,
     /// When the last question ended.
     last_question: Option<Instant>,
 }
 
 impl State {
-    /// Pays `worked` at `rate`, keeps the balance between `least` and `most`, and returns how long to sleep.
+    /// Refills the balance at `rate`, subtracts `worked`, keeps the balance between `least` and `most` seconds, and returns
+    /// how long to sleep until the balance is 0 again.
     fn pay(&mut self, now: Instant, worked: Duration, rate: f64, least: f64, most: f64) -> Duration {
         let passed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
@@ -51,7 +53,7 @@ impl State {
 }
 
 impl Budget {
-    /// Makes a budget of `percent` of `processors`; 100 and more means no limit.
+    /// Makes a budget of `percent` of all `processors`; 100 and more means no limit.
     pub fn new(percent: u32, processors: usize) -> Budget {
         let processors = processors.max(1) as f64;
         let rate = (percent < 100).then(|| f64::from(percent.max(1)) / 100.0 * processors);
@@ -60,18 +62,18 @@ impl Budget {
         Budget { rate, attended_rate: rate.map_or(attended, |it| it.min(attended)), state: Mutex::new(state) }
     }
 
-    /// Returns whether a limit holds even without a question.
+    /// Returns whether processor time is limited even while no question runs.
     pub fn is_limited(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Marks a question as active until the returned guard drops.
+    /// Counts a question as active until the returned guard drops.
     pub fn begin_question(&self) -> ActiveQuestion<'_> {
         self.state().active_questions += 1;
         ActiveQuestion(self)
     }
 
-    /// Pays for foreground work and returns how long to sleep before the next piece.
+    /// Reports `worked` processor time of foreground work. Returns how long to sleep before the next piece of work.
     pub fn spend(&self, worked: Duration) -> Duration {
         self.spend_at(Instant::now(), worked)
     }
@@ -81,8 +83,8 @@ impl Budget {
         self.state().pay(now, worked, rate, f64::NEG_INFINITY, MAX_CREDIT.as_secs_f64())
     }
 
-    /// Pays for background work and returns how long to sleep before the next piece. The sleep is at most one second longer
-    /// than that of [`Budget::spend`], because the question may have ended by then.
+    /// Reports `worked` processor time of background work. Returns how long to sleep before the next piece of work: at most
+    /// one second longer than after [`Budget::spend`], because a running question may have ended by then.
     pub fn spend_background(&self, worked: Duration) -> Duration {
         self.spend_background_at(Instant::now(), worked)
     }
@@ -113,7 +115,7 @@ impl Budget {
     }
 }
 
-/// An active question; ends when dropped.
+/// Guard for a running question: background work gets less processor time until one second after it is dropped.
 #[derive(Debug)]
 pub struct ActiveQuestion<'a>(&'a Budget);
 
@@ -127,7 +129,7 @@ impl Drop for ActiveQuestion<'_> {
 
 static BUDGET: OnceLock<Budget> = OnceLock::new();
 
-/// Sets the share of all processors that this process may use for indexing, in percent. Only the first call counts.
+/// Limits this process to `percent` of all processors for indexing. Only the first call has an effect.
 pub fn cap_processors(percent: u32) {
     let _again = BUDGET.set(Budget::new(percent, processors()));
 }
@@ -136,7 +138,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the budget of this process; without a limit unless [`cap_processors`] set one.
+/// Returns the CPU budget of this process; without a limit unless [`cap_processors`] set one.
 pub fn budget() -> &'static Budget {
     BUDGET.get_or_init(|| Budget::new(100, processors()))
 }
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn question_extends_limited_rest_by_one_second() {
-        // Taken before both budgets exist, so that no time has passed for them.
+        // Takes the time before both budgets exist, so that their balances have not refilled by then.
         let (now, long) = (Instant::now(), Duration::from_secs(20));
         let (free, attended) = (Budget::new(50, 2), Budget::new(50, 2));
         let _asking = attended.begin_question();

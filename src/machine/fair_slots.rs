@@ -1,7 +1,7 @@
-//! Slots shared by several callers. A caller other than the owner gets at most a share: a caller that sends a thousand
-//! requests is refused, and the others are served as before.
+//! Limits how many requests run at once, in all and for each caller, so that a caller who sends a thousand requests is
+//! refused and the other callers are served as before.
 //!
-//! For the owner only the total counts: the machine is his, and he runs many programs.
+//! The owner of the daemon has no limit of his own, only the total, because he runs many programs on his machine.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::Principal;
 
-/// Slots shared by several callers, with a limit per caller.
+/// A number of slots for requests, with a limit per caller.
 #[derive(Debug)]
 pub struct FairSlots {
     total: usize,
@@ -20,11 +20,11 @@ pub struct FairSlots {
 #[derive(Debug, Default)]
 struct Usage {
     total: usize,
-    /// Slots in use per caller, without the owner.
+    /// Slots in use per caller; the owner is not counted here.
     by_holder: HashMap<Principal, usize>,
 }
 
-/// A slot; dropping it frees it.
+/// A slot in use; it is free again when this guard is dropped.
 #[derive(Debug)]
 pub struct Slot {
     shares: Arc<FairSlots>,
@@ -32,12 +32,12 @@ pub struct Slot {
 }
 
 impl FairSlots {
-    /// Makes `all` slots; one holder gets at most half of them.
+    /// Makes `all` slots; one caller other than the owner gets at most half of them.
     pub fn with_half_each(all: usize) -> Arc<FairSlots> {
         FairSlots::new(all, all / 2)
     }
 
-    /// Limits each holder to `each` slots and leaves the total unlimited; something else bounds it.
+    /// Limits each caller other than the owner to `each` slots. The total is unlimited here, and is bounded elsewhere.
     pub fn per_holder(each: usize) -> Arc<FairSlots> {
         FairSlots::new(usize::MAX, each)
     }
@@ -46,10 +46,10 @@ impl FairSlots {
         Arc::new(FairSlots { total: all, per_holder: each.max(1), usage: Mutex::default() })
     }
 
-    /// Takes a slot. `what` describes the slots in use in error messages, e.g. `tools are at work`.
+    /// Takes a slot. `what` follows the number of slots in use in error messages, e.g. `tools are running`.
     ///
     /// # Errors
-    /// `ResourceExhausted` at once if all slots are in use, or the holder has its share.
+    /// `ResourceExhausted` at once if all slots are in use, or `holder` has reached the limit per caller.
     pub fn acquire(self: &Arc<FairSlots>, holder: &Principal, what: &str) -> Result<Slot> {
         let mut taken = self.usage();
         if taken.total >= self.total {
@@ -58,7 +58,7 @@ impl FairSlots {
         if *holder != Principal::Owner {
             let own = taken.by_holder.get(holder).copied().unwrap_or_default();
             if own >= self.per_holder {
-                return Err(busy_error(format!("busy: {own} {what} for this key; the rest is for other keys")));
+                return Err(busy_error(format!("busy: {own} {what} for this key, which may have no more")));
             }
             taken.by_holder.insert(holder.clone(), own + 1);
         }
@@ -79,7 +79,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.shares.usage();
         taken.total -= 1;
-        // Holders without slots are removed: keys come and go.
+        // Removes callers without slots from the map, because keys come and go.
         if let Some(own) = taken.by_holder.get_mut(&self.holder) {
             *own -= 1;
         }
@@ -97,7 +97,7 @@ mod tests {
         Principal::Key(name.into())
     }
 
-    /// As many slots as `holder` gets.
+    /// Takes slots for `holder` until one is refused.
     fn take_all(shares: &Arc<FairSlots>, holder: &Principal) -> Vec<Slot> {
         std::iter::from_fn(|| shares.acquire(holder, WHAT).ok()).collect()
     }

@@ -1,13 +1,13 @@
-//! The hardware description that a measurement records.
+//! Describes the hardware of this machine, for the records of measurements.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the NVIDIA driver lists its graphics cards.
+/// The folder where the NVIDIA driver lists its graphics cards.
 pub const NVIDIA_CARDS: &str = "/proc/driver/nvidia/gpus";
 
-/// The hardware description of a machine.
+/// Description of a machine's hardware, as recorded with each measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
@@ -22,7 +22,7 @@ pub struct Machine {
     pub instructions: Vec<String>,
     /// Graphics cards that CUDA could use.
     pub gpus: Vec<String>,
-    /// Load average of the last minute, over all programs: measurements on a busy machine are low.
+    /// Load average of the last minute, over all programs. A high load explains low speeds in a measurement.
     pub load: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ impl Machine {
     }
 }
 
-/// Returns the models of the graphics cards that the driver lists in this folder.
+/// Returns the names of the graphics card models that the NVIDIA driver lists in the folder `cards`.
 pub fn gpu_models(cards: &Path) -> Vec<String> {
     let Ok(entries) = cards.read_dir() else { return Vec::new() };
     let model = |folder: &Path| {
@@ -80,7 +80,7 @@ fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the rest of the line that begins with `key`. Systems other than Linux have no such files.
+/// Returns the text after `key` in the first line of the file that begins with `key`; `None` on systems other than Linux.
 fn value_of_key(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)).map(|it| it.trim().to_string())

@@ -1,9 +1,9 @@
-//! What vic controls on a shared machine: CPU and I/O priority, a CPU share, and whether mains power is present.
-//! [`Machine`] describes the hardware; [`FairSlots`] divides slots fairly among callers.
+//! Keeps vic from disturbing other work on the machine: CPU and I/O priority, a limit on processor time, and detection of
+//! battery power. [`Machine`] describes the hardware; [`FairSlots`] limits requests in progress per caller.
 //!
-//! Questions run at the priority that the daemon was started with. Indexing threads lower theirs ([`lower_priority`]); threads
-//! that only compute lower it further ([`minimize_priority`]). The [`AutogroupPriority`] lowers the whole process while no answer is
-//! pending.
+//! Questions run at the priority that the daemon was started with. Indexing threads lower their priority
+//! ([`lower_priority`]); threads that only compute lower it further ([`minimize_priority`]). [`AutogroupPriority`] lowers
+//! the whole process while no answer is pending.
 
 mod budget;
 mod blocking;

@@ -1,15 +1,15 @@
-//! What a test needs of the machine that it runs on.
+//! Lets a test pass, with a message, on a machine that lacks what the test needs.
 
 use std::io::Write;
 
-/// Returns whether a test with this need proceeds. Without it the test shows nothing: it passes and reports that on standard
-/// error, past the harness, which hides the output of passing tests. `VIC_TESTS_MUST_PROVE=1` makes it fail.
+/// Returns whether a test can proceed (`is_possible`). If not, reports on standard error that the test proves nothing here
+/// because of `missing`; the test should then return, and so pass. With `VIC_TESTS_MUST_PROVE=1` the test fails instead.
 pub(crate) fn can_prove(is_possible: bool, missing: &str) -> bool {
     if !is_possible {
         let must_prove = std::env::var_os("VIC_TESTS_MUST_PROVE").is_some_and(|it| !it.is_empty());
         assert!(!must_prove, "cannot prove: {missing}");
         let test = std::thread::current().name().unwrap_or("a test").to_string();
-        // Not with a macro: the harness captures the output of macros.
+        // Writes to standard error directly, because the test harness hides the output of macros in passing tests.
         std::io::stderr().write_all(format!("\nNOT PROVEN: {test}: {missing}\n").as_bytes()).unwrap();
     }
     is_possible

@@ -4,28 +4,29 @@ use crate::planner::file_types;
 use crate::planner::words::{Words, is_in_list};
 
 const ATTACHED: &str = "attached attach attachment attachments";
-/// Verbs between the attachment and the preposition before the mail.
+/// Verbs between `attachment` and the preposition before the mail: `attachments that came with the mail`.
 const VERBS: &str = "that which was were is are came come comes sent arrived";
 const PREPOSITIONS: &str = "to of in from with on";
 const DETERMINERS: &str = "the my our an a his her their that this those these all any";
-/// Words before `attached` that add no meaning to the request.
+/// Words before `attached` that belong to the request and are not searched: `show me the files attached to`.
 const OPENERS: &str = "what which files file documents document was were is are the a an all any show me list find give see of my has \
      have been got please things";
-/// Words between the mail and its attachments.
+/// Words between the mail and its attachments: `mails with attachments`.
 const WITH_PHRASES: &[&str] =
     &["with", "having", "containing", "has", "have", "that has", "that have", "which has", "which have", "that had"];
 
-/// The range of words that asks for attachments.
+/// The range of words in a question that asks for attachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AttachmentSpan {
     pub(super) start: usize,
-    /// Exclusive.
+    /// Index of the first word after the range.
     pub(super) end: usize,
-    /// Whether the range includes the noun for the mail. Otherwise the noun stands before the range.
+    /// Whether the range includes the noun for mail (`attached to the mail`). If not, the noun is before the range (`mails
+    /// with attachments`).
     pub(super) names_mail: bool,
 }
 
-/// Finds the words that ask for attachments of mail.
+/// Finds the words of a question that ask for attachments of mail.
 pub(super) fn find_attachment_request(words: &Words) -> Option<AttachmentSpan> {
     let mut is_mail = false;
     (0..words.len()).find_map(|at| {
@@ -37,7 +38,7 @@ pub(super) fn find_attachment_request(words: &Words) -> Option<AttachmentSpan> {
     })
 }
 
-/// `attached to the mail`, `attachments that came with my mails`.
+/// Matches a request at word `at` such as `attached to the mail` or `attachments that came with my mails`.
 fn attached_to(words: &Words, at: usize) -> Option<AttachmentSpan> {
     if !is_in_list(ATTACHED, words.normalized_at(at)) {
         return None;
@@ -61,7 +62,7 @@ fn attached_to(words: &Words, at: usize) -> Option<AttachmentSpan> {
     Some(AttachmentSpan { start, end, names_mail: true })
 }
 
-/// Matches `with attachments`; returns its length in words.
+/// Matches a phrase at word `at` such as `with attachments`; returns its length in words.
 pub(super) fn with_attachments(words: &Words, at: usize) -> Option<usize> {
     let mut length = words.match_longest(at, WITH_PHRASES)?;
     while is_in_list(DETERMINERS, words.normalized_at(at + length)) || words.normalized_at(at + length) == "some" {

@@ -1,9 +1,9 @@
-//! Parses dates in English text into periods of whole days. Pure: the caller passes today's date.
+//! Parses dates in English questions into periods of whole days. Pure: the caller passes today's date.
 //!
 //! `last week` is the previous week, Monday to Sunday; months, quarters and years work alike. `the last week` and
-//! `the past week` are the seven days before today; `the last 3 months` works alike. A month without a year is the latest
-//! one that has begun. `after`, `since` and `from X on` start at the first day of X, as `--after` does. `before` ends
-//! before the first day of X, `until` after its last.
+//! `the past week` begin seven days before today; `the last 3 months` works alike. A month without a year is the latest
+//! one that has begun. `after X`, `since X` and `from X on` start at the first day of X, as `--after` does. `before X`
+//! ends before the first day of X, `until X` after the last day of X.
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, Weekday};
 
@@ -13,11 +13,11 @@ pub(super) struct Period {
     start: NaiveDate,
     /// Exclusive end; `None` if open.
     end: Option<NaiveDate>,
-    /// Whether it needs no preposition: `modified yesterday`, but not `modified 2021`.
+    /// Whether the period needs no preposition: `modified yesterday`, but not `modified 2021`.
     stands_alone: bool,
 }
 
-/// Bounds on the modification date: `after` is inclusive, `before` exclusive.
+/// Bounds on the modification date of files: `after` is inclusive, `before` exclusive; `None` is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) after: Option<NaiveDate>,
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the range from the earlier start to the later end.
+    /// Returns the range from the earlier start to the later end of two ranges.
     pub(super) fn union(self, other: Bounds) -> Bounds {
         Bounds {
             after: self.after.zip(other.after).map(|(one, other)| one.min(other)),
@@ -33,7 +33,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the complement, or `None` if both ends are bounded.
+    /// Returns the bounds of all other days, or `None` if both ends are bounded, because then there are two ranges.
     pub(super) fn complement(self) -> Option<Bounds> {
         match (self.after, self.before) {
             (Some(after), None) => Some(Bounds { after: None, before: Some(after) }),
@@ -60,7 +60,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const NUMBERS: [&str; 12] =
     ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
-/// Years that a lone number can mean. Files have no dates before 1970.
+/// A number outside this range is not a year. Files have no dates before 1970.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=2100;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,8 @@ enum Unit {
     Year,
 }
 
-/// Parses bounds with their preposition at the start of `words`; returns them and their length in words.
+/// Parses a date with its preposition at the start of `words`: `since march 2024`. Returns the bounds and their length in
+/// words.
 pub(super) fn parse_bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
     let word = |index: usize| words.get(index).copied().unwrap_or("");
     let period = |index: usize| parse_period(words.get(index..).unwrap_or_default(), today);
@@ -106,7 +107,7 @@ pub(super) fn parse_bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, 
     }
 }
 
-/// Parses `A and B` or `A to B`; a month takes the year of the other end.
+/// Parses `A and B` or `A to B`. If only the second month has a year, the first month gets that year or the year before.
 fn parse_range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
     let (mut first, length) = parse_period(&words[at..], today)?;
     let joint = at + length;
@@ -114,7 +115,7 @@ fn parse_range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> 
         return None;
     }
     let (last, last_length) = parse_period(&words[joint + 1..], today)?;
-    // `May and July 2023`: the year stands only once, at the end.
+    // The year comes only once, at the end: `May and July 2023`.
     if length == 1 && MONTHS.contains(&full_month(words[at])) {
         first = month_of(words[at], last.start.year())?;
         if first.start > last.start {
@@ -125,7 +126,7 @@ fn parse_range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> 
     (last.end.is_none_or(|end| first.start < end)).then_some((bounds, joint + 1 + last_length))
 }
 
-/// Parses a period at the start of `words`.
+/// Parses a period such as `last week` or `March 2024` at the start of `words`. Returns it and its length in words.
 fn parse_period(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let the = usize::from(words.first() == Some(&"the"));
     let rest = &words[the..];
@@ -155,7 +156,7 @@ fn parse_relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period
         && words.get(length) == Some(&"ago")
     {
         let start = subtract_units(today, count, unit)?;
-        // `two months ago` names no day: it is a bound, but not a period.
+        // `two months ago` does not mean one day, so only a preposition can use it as a bound: `since two months ago`.
         return Some((Period { start, end: Some(start + Days::new(1)), stands_alone: unit == Unit::Day }, length + 1));
     }
     let second = *words.get(1)?;
@@ -186,14 +187,14 @@ fn parse_relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period
     }
 }
 
-/// `Q1 2024`.
+/// Parses a quarter: `Q1 2024`.
 fn parse_quarter(words: &[&str]) -> Option<(Period, usize)> {
     let number: u32 = words.first()?.strip_prefix('q')?.parse().ok().filter(|it| (1..=4).contains(it))?;
     let start = NaiveDate::from_ymd_opt(parse_year(words.get(1)?)?, number * 3 - 2, 1)?;
     Some((Period { start, end: start.checked_add_months(Months::new(3)), stands_alone: false }, 2))
 }
 
-/// `15 March 2024`, `March 15, 2024`, `15 March`.
+/// Parses a day: `15 March 2024`, `March 15, 2024`, `15 March`.
 fn parse_day_of_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let [first, second, ..] = words else { return None };
     let (name, day) = match (parse_day(first), parse_day(second)) {
@@ -211,7 +212,7 @@ fn parse_day_of_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize
     Some((Period { start, end: start.succ_opt(), stands_alone: false }, 2 + usize::from(named.is_some())))
 }
 
-/// `March 2024`, `March of 2024`, `March`.
+/// Parses a month: `March 2024`, `March of 2024`, `March`.
 fn parse_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let name = full_month(words.first()?);
     if !MONTHS.contains(&name) {
@@ -224,7 +225,7 @@ fn parse_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     }
 }
 
-/// `2024-03-15`, `2024-03`, `2024`.
+/// Parses a date in digits: `2024-03-15`, `2024-03`, `2024`.
 fn parse_numeric(words: &[&str]) -> Option<(Period, usize)> {
     let text = *words.first()?;
     let period = |start: NaiveDate, end| Some((Period { start, end, stands_alone: false }, 1));
@@ -243,8 +244,8 @@ fn parse_numeric(words: &[&str]) -> Option<(Period, usize)> {
     }
 }
 
-/// Resolves what `after:` and `before:` take: a year, month, day or RFC 3339 date-time, `7d`, `2w`, `6m` and `1y` ago,
-/// `today`, `yesterday`.
+/// Parses the value of `after:` and `before:` to a date: a year, month, day or RFC 3339 date-time, `today`, `yesterday`, or
+/// `7d`, `2w`, `6m`, `1y` for a number of days, weeks, months or years ago.
 pub(super) fn parse_operand(text: &str, today: NaiveDate) -> Option<String> {
     let lower = text.to_lowercase();
     let day = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
@@ -270,7 +271,7 @@ pub(super) fn parse_operand(text: &str, today: NaiveDate) -> Option<String> {
     subtract_units(today, lower[..lower.len() - 1].parse().ok()?, unit).map(day)
 }
 
-/// `3 months`, `two weeks`.
+/// Parses a number of units: `3 months`, `two weeks`. Returns it and its length in words.
 fn parse_span(words: &[&str]) -> Option<((u32, Unit), usize)> {
     let [count, name, ..] = words else { return None };
     let count = match NUMBERS.iter().position(|it| it == count) {
@@ -303,7 +304,7 @@ fn subtract_units(day: NaiveDate, count: u32, unit: Unit) -> Option<NaiveDate> {
     }
 }
 
-/// The first day of the unit that a day lies in.
+/// Returns the first day of the week, month, quarter or year that contains `day`.
 fn start_of_unit(day: NaiveDate, unit: Unit) -> Option<NaiveDate> {
     match unit {
         Unit::Day => Some(day),
@@ -319,7 +320,7 @@ fn previous_period(today: NaiveDate, unit: Unit) -> Option<Period> {
     Some(Period { start: subtract_units(end, 1, unit)?, end: Some(end), stands_alone: true })
 }
 
-/// The latest such weekday up to `until`.
+/// Returns the latest day up to `until` that is the weekday `day`, counted from Monday as 0.
 fn latest_weekday(day: usize, until: NaiveDate) -> Option<Period> {
     let ago = (until.weekday().num_days_from_monday() as usize + 7 - day) % 7;
     let start = subtract_units(until, ago as u32, Unit::Day)?;
@@ -337,7 +338,7 @@ fn month_of(name: &str, year: i32) -> Option<Period> {
     Some(Period { start, end: start.checked_add_months(Months::new(1)), stands_alone: false })
 }
 
-/// `sept` -> `september`. At least three letters; English words such as `mar` do not count.
+/// Expands an abbreviated month: `sept` -> `september`. `mar` is not expanded, because it is also an English word.
 fn full_month(name: &str) -> &str {
     match name {
         "jan" => "january",
@@ -367,7 +368,7 @@ fn parse_day(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Wednesday, 18 March 2026.
+    /// The date that these tests take as today: Wednesday, 18 March 2026.
     fn today() -> NaiveDate {
         NaiveDate::from_ymd_opt(2026, 3, 18).unwrap()
     }

@@ -1,21 +1,21 @@
-//! Words for file types, and their extensions.
+//! The words for file types that users type in questions, and the extensions that each word means.
 
 use crate::model::FileKind;
 use crate::planner::words::is_in_list;
 
-/// A noun for a file type.
+/// A noun for a file type, found in a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FileTypeNoun {
-    /// Lower case, with the dot.
+    /// The extensions that the noun means, in lower case, with the dot.
     pub(super) extensions: Vec<String>,
-    /// Length in words.
+    /// Number of words of the noun.
     pub(super) length: usize,
-    /// Whether it means files in any position: `the spreadsheet`, but not `the image` or `the notes`.
+    /// Whether the noun always means files: `the spreadsheet` does, `the image` or `the notes` may not.
     pub(super) is_unambiguous: bool,
     pub(super) is_plural: bool,
 }
 
-/// The source of a noun's extensions.
+/// The extensions that a noun for files means.
 enum ExtensionSet {
     /// Source code in any language.
     Code,
@@ -24,7 +24,7 @@ enum ExtensionSet {
     Scans,
 }
 
-/// Singular nouns, whether they are unambiguous, and their extensions. The plural adds `s`.
+/// Each noun in the singular, whether it always means files, and its extensions. The plural adds `s`.
 const NOUNS: &[(&str, bool, ExtensionSet)] = &[
     ("pdf", true, ExtensionSet::Only(&["pdf"])),
     ("spreadsheet", true, ExtensionSet::Only(SHEETS)),
@@ -75,7 +75,8 @@ const NOUNS: &[(&str, bool, ExtensionSet)] = &[
     ("subtitle", false, ExtensionSet::Only(&["srt", "vtt"])),
 ];
 
-// The everyday meaning of the words, not the reader of the file: an `.mhtml` is read as mail, but is not called so.
+// These lists follow the everyday meaning of the words, not the parser of the file: vic parses `.mhtml` as mail, but users
+// do not call it mail.
 const SHEETS: &[&str] = &["xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "csv", "tsv"];
 const SLIDES: &[&str] = &["pptx", "pptm", "ppsx", "ppt", "odp", "key"];
 const MAIL: &[&str] = &["eml", "mbox", "msg", "emlx"];
@@ -87,7 +88,7 @@ const POWERPOINT: &[&str] = &["pptx", "pptm", "ppsx", "ppt"];
 const WORD: &[&str] = &["docx", "docm", "dotx", "doc"];
 const NOTES: &[&str] = &["txt", "text", "md", "markdown", "mdx", "rst", "org", "adoc", "asciidoc"];
 
-/// Programming languages by common name.
+/// Extensions of each programming language, by common name.
 const LANGUAGES: &[(&str, &[&str])] = &[
     ("bash", &["sh", "bash"]),
     ("c", &["c", "h"]),
@@ -128,10 +129,10 @@ const LANGUAGES: &[(&str, &[&str])] = &[
     ("zig", &["zig"]),
 ];
 
-/// Language names that are also common words or letters: only `lang:` accepts them.
+/// Names of languages that are also common words or letters. Only the operator `lang:` accepts them, not plain text.
 const AMBIGUOUS_LANGUAGES: &[&str] = &["c", "r", "go", "js", "ts"];
 
-/// Extensions that are also words: `key files` are not slides.
+/// Extensions that are also English words, and so need a dot: `key files` does not mean `.key` slides.
 const AMBIGUOUS_EXTENSIONS: &str = "ex fish go key less nim numbers org pages raw swift";
 
 /// Nouns for source files, and whether they are plural.
@@ -150,12 +151,12 @@ const CODE_NOUNS: &[(&str, bool)] = &[
     ("modules", true),
 ];
 
-/// The extensions of a programming language, without the dot.
+/// Returns the extensions of a programming language, without the dot.
 pub(super) fn language_extensions(name: &str) -> Option<&'static [&'static str]> {
     LANGUAGES.iter().find(|(known, _)| *known == name).map(|(_, extensions)| *extensions)
 }
 
-/// All names that [`language_extensions`] accepts.
+/// Returns all names that [`language_extensions`] accepts.
 pub(super) fn language_names() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(name, _)| *name)
 }
@@ -165,22 +166,22 @@ pub(super) fn parse_noun(words: &[&str]) -> Option<FileTypeNoun> {
     parse_code_noun(words).or_else(|| parse_listed_noun(words)).or_else(|| parse_extension_noun(words))
 }
 
-/// Whether only mail has these extensions. The dot is optional.
+/// Whether all these extensions are of mail files; false for none. The dot is optional.
 pub(super) fn is_mail(extensions: &[String]) -> bool {
     !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
 }
 
-/// The extensions of mail.
+/// Returns the extensions of mail files, with the dot.
 pub(super) fn mail_extensions() -> Vec<String> {
     with_dots(MAIL)
 }
 
-/// The extensions of images.
+/// Returns the extensions of image files, with the dot.
 pub(super) fn image_extensions() -> Vec<String> {
     with_dots(IMAGES)
 }
 
-/// The extensions of scanned documents.
+/// Returns the extensions that scanned documents may have, with the dot: PDF and images.
 pub(super) fn scan_extensions() -> Vec<String> {
     ExtensionSet::Scans.extensions()
 }
@@ -195,7 +196,7 @@ impl ExtensionSet {
     }
 }
 
-/// The extensions of all languages, deduplicated. HTML is not code.
+/// Returns the extensions of all programming languages, each once. HTML is left out, because it is not source code.
 fn code_extensions() -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for extension in
@@ -216,12 +217,12 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
             continue;
         }
         let typed = words[..length].join(" ");
-        // `zip files`, `pdf file`: a redundant `file` may follow the noun.
+        // Accepts the plural with `s`.
         let plural = typed.strip_suffix('s') == Some(name);
         if typed != *name && !plural {
             continue;
         }
-        // `mail` is also a plural.
+        // `mail` without `s` is also a plural. A redundant `file` may follow a noun of one word: `zip files`, `pdf file`.
         let plural = plural || typed == "mail";
         let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
         let (length, plural, clear) = match file {
@@ -235,7 +236,7 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
     best
 }
 
-/// `rust code`, `python scripts`, `source code`.
+/// Parses a noun for source code: `rust code`, `python scripts`, `source code`.
 fn parse_code_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {
@@ -252,7 +253,7 @@ fn parse_code_noun(words: &[&str]) -> Option<FileTypeNoun> {
     Some(FileTypeNoun { extensions: with_dots(extensions), length, is_unambiguous: true, is_plural: *plural })
 }
 
-/// `.toml files`, `*.toml`, `toml files`, `csvs`: an extension that the catalog knows.
+/// Parses an extension that stands for its files: `.toml files`, `*.toml`, `toml files`, `csvs`.
 fn parse_extension_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let first = *words.first()?;
     let followed = matches!(words.get(1), Some(&("file" | "files")));

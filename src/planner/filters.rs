@@ -1,5 +1,5 @@
-//! Turns phrases about files into filters: dates, sizes, owners, folders. A phrase counts only where it clearly
-//! describes files: `files from 2021` filters, `sales in 2021` is a subject. Pure.
+//! Turns phrases of a question into metadata filters: dates, sizes, owners, folders. A phrase becomes a filter only where it
+//! clearly describes files: `files from 2021` does, `sales in 2021` is a subject to search for. Pure.
 
 use chrono::NaiveDate;
 
@@ -8,42 +8,43 @@ use crate::planner::dates::Bounds;
 use crate::planner::words::{Words, is_in_list};
 use crate::planner::{dates, file_types, sizes};
 
-/// Nouns for files of any kind.
+/// Nouns for files of any type.
 pub(super) const FILE_NOUNS: &str = "file files document documents doc docs";
-/// Pronouns for files, used only where no other noun is present.
+/// Pronouns that can stand for files: `everything modified yesterday`.
 pub(super) const FILE_PRONOUNS: &str = "everything anything stuff";
-/// Documents that are kept in files and also talked about: a date beside them may be the date in the text.
+/// Nouns for documents. They need a verb for files (`reports edited in 2021`), because a date beside them may also be a date
+/// in the text (`report of 2021`).
 const DOCUMENT_NOUNS: &str = "agreement budget certificate contract draft form invoice lease letter list manual memo minutes paper plan \
      presentation proposal receipt recipe report spreadsheet statement thesis";
-/// Verbs that apply to files only.
+/// Verbs that are used of files only.
 const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modify edit save";
-/// Verbs that apply to files and to other things.
+/// Verbs that are used of files and of other things.
 const GENERIC_VERBS: &str = "changed created written updated added touched made taken change";
-/// Verbs that imply files after `I` or `we`.
+/// Verbs that are about files if `I` or `we` is their subject: `what I edited`.
 const FIRST_PERSON_VERBS: &str =
     "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
-/// Words that negate a condition.
+/// Words that negate a condition: `files that were not modified since`.
 const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";
-/// Words between a noun and its condition.
+/// Words between a noun and its condition: `files that were only last modified`.
 const LINK_WORDS: &str =
     "that those which are were is was have has had been and but only just last recently also got did do";
-/// Words that may follow a condition. Any other word makes it part of a noun: `files from 2021 census`.
+/// Words that may follow a condition. Before any other word, the date is part of a noun: `files from 2021 census`.
 const FOLLOWING_WORDS: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
      regarding concerning for where whose and larger bigger smaller over above at between by modified edited saved \
      changed created written updated owned since before after to i we are is were was have say says show please but not \
      up less more";
 
-/// The noun or verb that ties a condition to files.
+/// The result of finding the noun or verb that shows that a condition describes files.
 struct Anchor {
-    /// First word of the condition, with the links, verb and subject before it.
+    /// Index of the first word of the condition, including the link words, verb and subject before it.
     start: usize,
     /// Whether the condition is negated: `files that were not modified since`.
     negated: bool,
 }
 
-/// Reads every condition, marks its words as used, and adds it to `filters`.
+/// Finds every condition of a question, marks its words as used, and adds it to `filters`.
 ///
-/// `files` says that the question looks for files.
+/// `files` is true if the question asks for files.
 pub(super) fn read_filters(words: &mut Words, today: NaiveDate, files: bool, filters: &mut L0Filters) {
     let mut at = 0;
     while at < words.len() {
@@ -65,7 +66,7 @@ pub(super) fn read_filters(words: &mut Words, today: NaiveDate, files: bool, fil
     }
 }
 
-/// Sets the date filters to these bounds.
+/// Sets the filters on the modification date to these bounds.
 pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
     let text = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
     filters.modified_after = bounds.after.map(text);
@@ -74,7 +75,7 @@ pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
 
 fn date_filter(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> Option<(usize, usize)> {
     let (mut bounds, mut length) = dates::parse_bounds(&words.lookahead(at), today)?;
-    // `yesterday and today`
+    // Joins two dates into one range: `yesterday and today`.
     if matches!(words.normalized_at(at + length), "and" | "or")
         && let Some((second, more)) = dates::parse_bounds(&words.lookahead(at + length + 1), today)
     {
@@ -95,10 +96,10 @@ fn date_filter(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filte
     Some((anchor.start, end))
 }
 
-/// Finds the anchor of a mail's date where the noun for mail is not adjacent: after the sender or recipient, after a
-/// verb such as `sent`, or at the end of the question with a preposition of time.
+/// Decides whether the date at `at` is the date of a mail although other words separate it from the noun for mail: after
+/// the sender or recipient, after a verb such as `sent`, or at the end of the question with a preposition of time.
 fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
-    /// Words of a name, and words between.
+    /// Maximum number of words, such as those of a name, between the verb or preposition and the date.
     const MAX_WORDS_BETWEEN: usize = 5;
     const TIME_PREPOSITIONS: &str = "from since before after until till between older newer";
     let found = |start: usize| Some(Anchor { start, negated: false });
@@ -120,7 +121,7 @@ fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
     .then(|| found(at))?
 }
 
-/// Whether a noun for mail ends before word `end`.
+/// Whether the words before word `end` are a noun for mail.
 fn ends_in_mail(words: &Words, end: usize) -> bool {
     let noun = |back: usize| end.checked_sub(back).and_then(|it| file_types::parse_noun(&words.lookahead(it)));
     (1..=2).any(|back| noun(back).is_some_and(|it| it.length == back && file_types::is_mail(&it.extensions)))
@@ -177,7 +178,7 @@ fn size_filter(words: &Words, at: usize, files: bool, filters: &mut L0Filters) -
     Some((anchor.start, end))
 }
 
-/// The anchor of a size where other words stand after the noun: `presentations about dredging that are above`.
+/// Accepts a size although other words separate it from the noun: `presentations about dredging that are above`.
 fn size_anchor(words: &Words, at: usize) -> Option<Anchor> {
     let mut start = at;
     while start > 0
@@ -200,13 +201,13 @@ fn owner_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(us
         return None;
     }
     let anchor = find_anchor(words, at, false).filter(|it| !it.negated)?;
-    // User names are case sensitive: keep the typed form without trailing punctuation.
+    // Keeps the case as typed, because user names are case-sensitive.
     let typed = words.0[at + length].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     filters.owner = Some(typed.to_string());
     Some((anchor.start, at + length + 1))
 }
 
-/// `in the contracts folder`, `in the folder contracts`, `under projects/ice`, `in ~/notes`.
+/// Parses a folder at word `at`: `in the contracts folder`, `in the folder contracts`, `under projects/ice`, `in ~/notes`.
 fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
     const PREPOSITIONS: &str = "in inside under within below from beneath";
     if filters.path_glob.is_some() || !is_in_list(PREPOSITIONS, words.normalized_at(at)) {
@@ -218,21 +219,21 @@ fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(u
         .or_else(|| folder_named(words, at + 1))
         .or_else(|| path_after_preposition(words, at))?;
     filters.path_glob = Some(format!("**/{name}/**"));
-    // The link of `files that are in the contracts folder` is part of the condition.
+    // Includes the words before: `that are` in `files that are in the contracts folder` is part of the condition.
     let mut start = at;
     while start > 0
         && matches!(words.normalized_at(start - 1), "that" | "are" | "is" | "which" | "stored" | "saved" | "kept")
     {
         start -= 1;
     }
-    // Without a noun before them, these words belong to the question: `what is in the contracts folder`.
+    // Leaves those words in the question if no noun precedes them: `what is in the contracts folder`.
     let start = if start > 0 && find_anchor(words, start, true).is_some() { start } else { at };
     Some((start, end))
 }
 
-/// `contracts folder`: a name of up to three words; `?` replaces the blanks and matches any character.
+/// Parses `contracts folder`, with a name of up to three words. Returns the name as a glob, with `?` for each blank.
 fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
-    /// Words that select a folder without naming it, and folders that programs talk about.
+    /// Words before `folder` that do not name it (`the same folder`), and folders of programs (`the build folder`).
     const NON_NAMES: &str = "same current root home wrong right correct parent target output build dist temp tmp cache bin working install \
          installation destination source each every which other new empty shared a an this that any system windows \
          node_modules data default";
@@ -244,7 +245,7 @@ fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
     (plain && !verb).then(|| (names.join("?"), at + length + 1))
 }
 
-/// `folder contracts`, `the folder called contracts`.
+/// Parses `folder contracts` or `the folder called contracts`.
 fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
     let length = words.match_longest(
         at,
@@ -268,7 +269,7 @@ fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
         .then(|| (name.trim_matches('/').to_string(), at + length + 1))
 }
 
-/// A literal path. After `in`, `from` and `within` it must be unmistakable.
+/// Parses a path after a preposition. After `in`, `from` and `within` the word must clearly be a path, such as `~/notes`.
 fn path_after_preposition(words: &Words, at: usize) -> Option<(String, usize)> {
     let text = words.normalized_at(at + 1);
     let rooted = text.starts_with("~/") || text.starts_with('/') || text.starts_with("./");
@@ -279,7 +280,7 @@ fn path_after_preposition(words: &Words, at: usize) -> Option<(String, usize)> {
     }
     let typed = words.0[at + 1].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     let parts: Vec<&str> = typed.trim_start_matches("~").split('/').filter(|it| !it.is_empty() && *it != ".").collect();
-    // `TCP/IP`, `and/or`, `03/2024` and `km/h` are not paths.
+    // Rejects `TCP/IP`, `and/or`, `03/2024` and `km/h`, which are not paths.
     let odd = |it: &&str| it.len() < 2 || it.chars().all(|it| it.is_ascii_uppercase());
     let unclear = parts.len() < 2
         || parts.iter().any(odd)
@@ -297,12 +298,12 @@ fn ends_condition(words: &Words, end: usize) -> bool {
         || last.ends_with([',', ';', '.', ':', '?', '!'])
 }
 
-/// Searches backwards from a condition for the files that it describes.
+/// Searches backwards from a condition for the words that name the files it describes; `None` if it describes no files.
 fn find_anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
     let (mut start, mut verb, mut subject, mut negated) = (at, None::<String>, false, false);
     loop {
         let Some(before) = start.checked_sub(1) else {
-            // A condition at the very start describes nothing.
+            // A condition at the very start of the question describes no files.
             return None;
         };
         let word = words.normalized_at(before);
@@ -320,7 +321,7 @@ fn find_anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
             start = before;
             continue;
         }
-        // `modified by ben last week`: skips the name, because the index does not know who modified a file.
+        // Skips the name in `modified by ben last week`, because the index does not know who modified a file.
         let by = before.checked_sub(2).filter(|_| verb.is_none() && words.normalized_at(before - 1) == "by");
         if by.is_some_and(|it| is_verb(words.normalized_at(it))) {
             start = before - 1;
@@ -345,7 +346,7 @@ fn find_anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
             return Some(Anchor { start: skip_used(words, start), negated });
         }
         if verb.is_some() && !subject && !word.is_empty() {
-            // `files that Anna edited`
+            // Skips one word as the subject of the verb: `files that Anna edited`.
             subject = true;
             start = before;
             continue;
@@ -358,7 +359,7 @@ fn is_verb(word: &str) -> bool {
     is_in_list(FILE_VERBS, word) || is_in_list(GENERIC_VERBS, word) || matches!(word, "wrote" | "write")
 }
 
-/// Skips used words at the start of the condition.
+/// Skips words at the start of a condition that another rule has used.
 fn skip_used(words: &Words, mut start: usize) -> usize {
     while words.is_used(start) {
         start += 1;
@@ -373,7 +374,7 @@ fn skip_links_back(words: &Words, mut start: usize) -> usize {
     start
 }
 
-/// Whether the noun that ends at word `at` is the subject: `emails about files larger than`.
+/// Whether the noun that ends at word `at` is the subject to search for: `files` in `emails about files larger than`.
 fn is_subject(words: &Words, at: usize) -> bool {
     let start = (at.saturating_sub(2)..=at)
         .find(|it| file_types::parse_noun(&words.lookahead(*it)).is_some_and(|noun| it + noun.length == at + 1));
@@ -388,7 +389,7 @@ fn is_subject(words: &Words, at: usize) -> bool {
         )
 }
 
-/// Whether a noun for files ends at word `at`.
+/// Whether word `at` is the last word of a noun for files.
 fn is_file_noun(words: &Words, at: usize) -> bool {
     if is_in_list(FILE_NOUNS, words.normalized_at(at)) || is_in_list(FILE_PRONOUNS, words.normalized_at(at)) {
         return true;

@@ -1,4 +1,4 @@
-//! Decides whether a question needs the file itself (L2), and which skills. Pure.
+//! Decides whether a question needs L2, a deep reading of the best files, and which skills read them. Pure.
 
 use crate::model::L0Filters;
 use crate::planner::file_types;
@@ -8,15 +8,16 @@ pub(super) const PDF_LAYOUT: &str = "pdf_layout";
 pub(super) const OCR_IMAGE: &str = "ocr_image";
 pub(super) const VISION: &str = "vision";
 
-/// Documents on paper: beside them, `total`, `stamp` and `signed` mean marks on a page.
+/// Nouns for documents on paper. In a question with one of them, `stamp`, `signed` and the like mean marks on a page.
 const PAPER_NOUNS: &str = "agreement agreements bill certificate contract contracts copy deed document documents form forms invoice invoices \
      lease letter letters licence license minutes order page passport pdf permit policy quote receipt receipts scan \
      statement ticket treaty waiver will";
-/// Bills and similar documents.
+/// Nouns for bills and similar documents, in which a `total` is a figure on the page.
 const BILL_NOUNS: &str =
     "bill bills invoice invoices order offer quote receipt receipts statement statements ticket tickets";
 
-/// Returns the skills that the question needs, in the order of their use, and adds the filters that it implies.
+/// Returns the skills that the question needs, in the order in which they run, and adds the file types that the question
+/// implies to `filters`.
 pub(super) fn needed_skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
     let mut skills: Vec<&str> = Vec::new();
     if is_signature(words) || is_total(words) {
@@ -52,7 +53,7 @@ fn contains_any(words: &Words, list: &str) -> bool {
 }
 
 fn is_signature(words: &Words) -> bool {
-    /// Words that mark other meanings of `signature`.
+    /// Words that show that `signature` does not mean a signature on paper.
     const OTHER_SIGNATURES: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
          molecular mutational unsigned transcriptional";
     if contains_any(words, OTHER_SIGNATURES)
@@ -145,7 +146,7 @@ fn is_stamp(words: &Words) -> bool {
     mark && !other && (contains_any(words, PAPER_NOUNS) || words.contains_any(&["show the stamp", "show me the stamp"]))
 }
 
-/// Whether the question asks for a scan; `Some(true)` if it wants scans only.
+/// Whether the question asks about scans; `Some(true)` if it asks for scanned files only.
 fn asks_for_scan(words: &Words) -> Option<bool> {
     let paper = |it: usize| {
         is_in_list(PAPER_NOUNS, words.normalized_at(it))
@@ -193,7 +194,7 @@ const PICTURE_QUESTIONS: &[&str] = &[
     "is there a",
 ];
 
-/// Whether the question asks about a picture; `Some(true)` if the picture is a file of its own.
+/// Whether the question asks what an image shows; `Some(true)` if the image is a file of its own, such as a photo.
 fn asks_for_picture(words: &Words) -> Option<bool> {
     const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
     const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";

@@ -1,17 +1,17 @@
-//! Turns a question into a query plan.
+//! Turns a question into a `QueryPlan`, which `src/ask` runs.
 //!
 //! | field | content |
 //! |---|---|
-//! | `intent` | one of [`crate::model::INTENTS`]: `search` finds passages; `list` and `count` are about the files as such (without `l1_query_text` they are metadata alone); `summarize` wants the gist; `read_evidence` needs L2 |
-//! | `l0_filters` | filters in the question, overridden by the operators of [`syntax`], overridden by the caller's filters |
-//! | `l1_query_text` | the meaning: without operators, conditions, `find me`, `what is`; absent only when files are listed |
-//! | `l1_threshold` | only when the question asks for a similarity |
-//! | `requires_l2`, `l2_skills`, `l2_top_k` | signatures, tables, totals, stamps, scans, forms, pictures |
+//! | `intent` | one of [`crate::model::INTENTS`]: `search` finds passages; `list` and `count` find files (without `l1_query_text` by metadata alone); `summarize` summarizes; `read_evidence` needs L2, reading page by page |
+//! | `l0_filters` | metadata filters in the question, overridden by the operators of [`syntax`], overridden by the caller's filters |
+//! | `l1_query_text` | text to search for, without operators, conditions, `find me`, `what is`; absent only when files are listed |
+//! | `l1_threshold` | minimum similarity, only when the question asks for one |
+//! | `requires_l2`, `l2_skills`, `l2_top_k` | for questions about signatures, tables, totals, stamps, scans, forms, images |
 //!
 //! The rules ([`plan_by_rules`]) know English; operators work in any language. Quoted words, `+word` and `-word` are not
-//! metadata filters and have no field. The executor of the plan parses them from `raw_user_text` with
-//! [`syntax::parse`], and detects requests for attachments with [`asks_for_attachments`]. This module reads neither
-//! the index nor files.
+//! metadata filters and have no field in the plan: the code that runs the plan parses them from `raw_user_text` with
+//! [`syntax::parse`], and detects requests for attachments with [`asks_for_attachments`]. This module reads neither the
+//! index nor files.
 
 mod attachment_questions;
 mod dates;
@@ -45,7 +45,7 @@ pub use rule_planner::{RULES_PLANNER_ID, plan_by_rules};
 pub use synthetic_plans::{Example, synthetic_plans};
 pub use validate::{MAX_L2_TOP_K, MAX_QUESTION_BYTES, validate, validate_filters};
 
-/// Questions up to this size are planned in a fraction of a millisecond, on the async thread.
+/// Questions up to this size are planned on the async thread, because that takes a fraction of a millisecond.
 const INLINE_QUESTION_BYTES: usize = 1 << 10;
 
 /// Plans questions with the configured backend: rules, or a model with the rules as fallback. Cheap to clone.
@@ -56,7 +56,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Opens the planner that the configuration names. Sends nothing.
+    /// Opens the planner that the configuration names. Sends nothing to a model yet.
     ///
     /// # Errors
     /// As [`llm::open`].
@@ -69,10 +69,11 @@ impl Planner {
         Planner { llm, privacy }
     }
 
-    /// Plans a question. Warns when the rules replaced the model. A plan in the request is validated and used.
+    /// Plans a question. If the model fails, uses the plan of the rules, with a warning. A plan in the request is validated
+    /// and used instead.
     ///
     /// # Errors
-    /// As [`plan_by_rules`]: only errors of the request. A failing model is a warning.
+    /// As [`plan_by_rules`]: only an invalid request. A failing model is a warning.
     pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<PlanOutcome> {
         let rules = match request.query.len() {
             0..=INLINE_QUESTION_BYTES => plan_by_rules(request, self.privacy, today)?,
@@ -85,12 +86,12 @@ impl Planner {
     }
 }
 
-/// Whether a question asks for mail attachments. This is a condition on words, not a metadata filter.
+/// Whether a question asks for mail attachments, judged by its words.
 pub(crate) fn asks_for_attachments(question: &str) -> bool {
     attachment_questions::find_attachment_request(&Words::new(&syntax::split_operators(question).1)).is_some()
 }
 
-/// Whether only mail has these extensions. The date of mail is when it was sent, not when its file was written.
+/// Whether all these extensions are of mail files. The date of a mail is when it was sent, not when its file was written.
 pub(crate) fn is_mail(extensions: &[String]) -> bool {
     file_types::is_mail(extensions)
 }

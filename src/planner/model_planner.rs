@@ -1,8 +1,8 @@
-//! Plans a question with a language model.
+//! Plans a question with a language model, and falls back to the plan of the rules.
 //!
 //! A JSON Schema constrains the model's output. The output is parsed strictly and validated. An invalid plan is sent
-//! back once with its error. If that fails too, or the server fails, the plan of the rules is used, with a warning.
-//! Operators are always parsed by rules; the model gets the question without them, as data.
+//! back once with its error. If the second plan is invalid too, or the server fails, the plan of the rules is used, with a
+//! warning. Operators such as `ext:pdf` are always parsed by rules; the model gets the question without them.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::planner::rule_planner::{DEFAULT_L2_TOP_K, operator_filters, override_
 use crate::planner::syntax::{self, Operators};
 use crate::planner::validate::{MAX_L2_TOP_K, validate};
 
-/// A plan takes a few hundred tokens.
+/// Maximum tokens of the model's answer; a plan takes a few hundred.
 const MAX_TOKENS: u32 = 512;
 
-/// Deadlines of the model call. A user waits for the answer, so a slower model is worse than the rules.
+/// Time limits of a call of the model. After them the rules plan instead, because a user waits for the answer.
 const PATIENCE: Timeouts =
     Timeouts { first: Duration::from_secs(45), idle: Duration::from_secs(15), overall: Duration::from_secs(60) };
 
@@ -39,12 +39,12 @@ requires_l2, l2_skills: `pdf_layout` for signatures, tables, totals, form fields
 images; `vision` for what a picture or stamp shows. Otherwise false and empty.\n\
 l2_top_k: null unless requires_l2, then 3.";
 
-/// A plan and the problems of making it.
+/// The plan of a question, with warnings about how it was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanOutcome {
     /// The plan to run.
     pub plan: QueryPlan,
-    /// Problems met while planning.
+    /// Warnings for the user, such as a model that failed.
     pub warnings: Vec<String>,
     /// Whether the model's server was unreachable or timed out, so that the caller need not wait for it again.
     pub is_model_unavailable: bool,
@@ -56,7 +56,7 @@ impl PlanOutcome {
     }
 }
 
-/// The plan fields that the model fills.
+/// The fields of a plan that the model fills in.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draft {
@@ -75,7 +75,7 @@ struct Draft {
     l2_top_k: Option<u32>,
 }
 
-/// [`L0Filters`] with null for absent fields.
+/// [`L0Filters`] as the model writes them, with null for absent fields.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct DraftFilters {
@@ -88,7 +88,8 @@ struct DraftFilters {
     owner: Option<String>,
 }
 
-/// The JSON Schema of a [`Draft`], in the subset that servers compile to grammars: every field is required, nullable.
+/// The JSON Schema of a [`Draft`]. Every field is required but may be null, because servers compile only such a subset of
+/// JSON Schema to grammars.
 pub(super) fn draft_schema() -> Value {
     let text = json!({ "type": ["string", "null"] });
     let bytes = json!({ "type": ["integer", "null"], "minimum": 0 });
@@ -119,7 +120,7 @@ pub(super) fn draft_schema() -> Value {
     })
 }
 
-/// Plans with the model. Returns `rules`, the plan of the rules, with a warning when the model fails.
+/// Plans a question with the model. If the model fails, returns `rules`, the plan of the rules, with a warning.
 pub(super) async fn plan_with_model(
     llm: &LlmClient,
     request: &AskRequest,
@@ -148,7 +149,7 @@ pub(super) async fn plan_with_model(
             }
         };
         let read = match answer.finish {
-            FinishReason::Length => Err(Error::invalid("the plan was cut before its end")),
+            FinishReason::Length => Err(Error::invalid("the plan was cut at the token limit")),
             _ => parse_plan(&answer.text, llm.name(), request, &syntax, &rules, today),
         };
         match read {
@@ -161,7 +162,7 @@ pub(super) async fn plan_with_model(
             }
         }
     }
-    let warning = format!("planned by rules, because model `{}` gave no usable plan: {problem}", llm.name());
+    let warning = format!("planned by rules, because model `{}` returned no usable plan: {problem}", llm.name());
     PlanOutcome { plan: rules, warnings: vec![warning], is_model_unavailable: model_away }
 }
 
@@ -172,7 +173,7 @@ fn with_hint(error: &Error) -> String {
     }
 }
 
-/// Parses and validates the model's answer.
+/// Parses and validates the plan in the model's answer.
 fn parse_plan(
     answer: &str,
     name: &str,
@@ -220,7 +221,7 @@ fn parse_plan(
 impl DraftFilters {
     fn into_filters(self) -> L0Filters {
         let filled = |it: Option<String>| it.map(|it| it.trim().to_string()).filter(|it| !it.is_empty());
-        // The model may omit the dot or write a glob such as `*.pdf`.
+        // Adds the dot, because the model may write `pdf` or a glob such as `*.pdf`.
         let dotted =
             |it: String| format!(".{}", it.trim().trim_start_matches('*').trim_start_matches('.').to_lowercase());
         L0Filters {

@@ -1,7 +1,7 @@
-//! Checks the plans of the rules against the published questions.
+//! Checks the plans of the rules against the published questions in `questions.jsonl`.
 //!
-//! `questions.jsonl` has one question per line, with the fields of its plan. A field that is absent there must be
-//! absent in the plan. Questions marked `held_out` were written before the rules.
+//! That file has one question per line, with the expected fields of its plan. A field that is absent in the line must be
+//! absent in the plan. Questions with the split `held_out` were written before the rules.
 
 use serde_json::{Map, Value, json};
 
@@ -51,6 +51,6 @@ fn published_questions_give_expected_plans() {
     let report = format!("{} of {} fields\n{}", all.right, all.fields, all.failures.join("\n"));
     assert!(all.questions >= 150, "{} questions", all.questions);
     assert!(accuracy >= 0.95, "{report}");
-    // A change of the rules, better or worse, fails here with a list of the differing fields.
+    // Any field that differs fails the test, so that each change of the rules shows which plans it changes.
     assert!(all.failures.is_empty(), "{report}");
 }

@@ -1,4 +1,4 @@
-//! Parses the start of a question: the request and the noun for files that it applies to. Pure.
+//! Parses the start of a question: what it asks for (`find`, `how many`) and the noun for files after that. Pure.
 
 use chrono::NaiveDate;
 
@@ -7,7 +7,7 @@ use crate::planner::filters::{FILE_NOUNS, FILE_PRONOUNS};
 use crate::planner::words::{Words, is_in_list};
 use crate::planner::{attachment_questions, dates, file_types, filters, sizes};
 
-/// The kind of request that a question opens with.
+/// The kind of request with which a question begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Opening {
     #[default]
@@ -79,23 +79,23 @@ const SUMMARIZE_PHRASES: &[&str] = &[
     "make a summary of",
 ];
 const DETERMINERS: &str = "all every any some the my our these those of me a an";
-/// Adjectives of files that are not filters: the planner does not sort.
+/// Adjectives of files that are skipped, because the planner cannot sort files.
 const ADJECTIVES: &str = "recent latest newest new old oldest big biggest large largest small smallest";
 
-/// The start of a question: opening, determiners and a noun for files.
+/// The parsed start of a question: opening phrase, determiners and a noun for files.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) opening: Opening,
-    /// First word after the opening.
+    /// Index of the first word after the opening phrase.
     pub(super) open_end: usize,
     pub(super) is_all: bool,
-    /// First word of the noun and the word after its last; includes joined nouns.
+    /// Range of words of the noun for files, with the determiner before it and nouns joined by `and` or `or`.
     pub(super) noun: Option<(usize, usize)>,
     pub(super) plural: bool,
     pub(super) extensions: Vec<String>,
 }
 
-/// Parses the head of a question; a date or owner before its noun becomes a filter.
+/// Parses the start of a question; a date or owner before the noun (`anna's files`) becomes a filter.
 pub(super) fn parse_head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> Head {
     let mut head = Head::default();
     let mut at = 0;
@@ -110,7 +110,7 @@ pub(super) fn parse_head(words: &Words, today: NaiveDate, filters: &mut L0Filter
         (Opening::Which, WHICH_PHRASES),
     ];
     let found = openings.into_iter().filter_map(|(it, phrases)| Some((words.match_longest(at, phrases)?, it)));
-    // The longest match wins; the first of equals.
+    // Takes the longest opening phrase, and the first of equally long ones.
     if let Some((length, opening)) = found.reduce(|best, it| if it.0 > best.0 { it } else { best }) {
         head.opening = opening;
         at += length;
@@ -134,9 +134,10 @@ pub(super) fn parse_head(words: &Words, today: NaiveDate, filters: &mut L0Filter
     head
 }
 
-/// `today's notes`, `last week's files`, `anna's files`: sets the filter and returns its length in words.
+/// Parses a possessive at word `at`: `today's notes`, `last week's files`, `anna's files`. Sets the filter and returns the
+/// length of the possessive in words, or 0.
 fn parse_possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> usize {
-    /// Possessors that are not user names.
+    /// Words with `'s` that are not user names.
     const NON_USER_POSSESSORS: &str = "it that what who where here there client company customer everyone today user team patient author program let \
          world yesterday tomorrow week month year";
     let period: Vec<String> = (at..at + 2)
@@ -170,7 +171,8 @@ fn parse_possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0
     0
 }
 
-/// Parses nouns for files joined by `and` or `or`; returns their end, whether they are plural, and their extensions.
+/// Parses nouns for files joined by `and` or `or`. Returns the index after the last noun, whether a noun is plural, and the
+/// extensions.
 fn parse_nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
     let (mut at, mut extensions, mut plural) = (start, Vec::<String>::new(), false);
     let (mut generic, mut clear) = (false, true);
@@ -211,14 +213,14 @@ fn parse_nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Opt
     if file_types::is_mail(&extensions) && may_follow_mail(words, at, today) {
         return Some((at, plural, extensions));
     }
-    // `the photos in the newspaper` is about photos; `photos in the cellar folder` asks for files.
+    // After `the`, a noun may be a subject (`the photos in the newspaper`); `photos in the cellar folder` asks for files.
     let the = words.normalized_at(start.wrapping_sub(1)) == "the";
     let announced = !bare || clear && !the;
     (may_follow_noun(words, at, bare) && (announced || may_follow_ambiguous_noun(words, at, plural)))
         .then_some((at, plural, extensions))
 }
 
-/// Whether the next words apply to mail only: when it was sent, to whom.
+/// Whether the words at `at` can only describe mail: when it was sent, from or to a person, or its attachments.
 fn may_follow_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
     let is_name = |at: usize| words.0.get(at).is_some_and(|it| it.text.starts_with(char::is_uppercase));
     dates::parse_bounds(&words.lookahead(at), today).is_some()
@@ -227,9 +229,9 @@ fn may_follow_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
         || matches!(words.normalized_at(at), "to" | "from") && is_name(at + 1)
 }
 
-/// Whether the next word lets the noun be the thing searched: `emails about`, but not `email security`.
+/// Whether the word after a noun allows the noun to mean the files to find: `emails about`, but not `email security`.
 fn may_follow_noun(words: &Words, at: usize, bare: bool) -> bool {
-    /// Words that may follow a noun without an opening.
+    /// Words that may follow a noun in a question without an opening phrase.
     const FOLLOWING_WORDS: &str = "about with from mentioning containing regarding concerning larger bigger smaller over under above below \
          modified edited saved changed created written updated owned since before after between in inside within older \
          newer i we whose to that last where named called at of on which taken until belonging up";
@@ -242,8 +244,8 @@ fn may_follow_noun(words: &Words, at: usize, bare: bool) -> bool {
     next.is_empty() || is_in_list(FOLLOWING_WORDS, next) || !bare && is_in_list(FOLLOWING_WORDS_AFTER_OPENING, next)
 }
 
-/// Whether the next word lets an ambiguous noun without an opening be the thing searched. It does not in `the notes
-/// of the scale`, `note that`, `archives in Hull`.
+/// Whether the word after an ambiguous noun allows the noun to mean the files to find, in a question without an opening
+/// phrase. In `the notes of the scale`, `note that` and `archives in Hull` it does not.
 fn may_follow_ambiguous_noun(words: &Words, at: usize, plural: bool) -> bool {
     const EXCLUDED_FOLLOWING_WORDS: &str = "of in on at to with above below under over before after";
     let next = words.normalized_at(at);

@@ -1,14 +1,14 @@
-//! Quoted parts of a question. Pure.
+//! Finds the quoted parts of a question. Pure.
 //!
-//! The positions of closing quotes are indexed once per question. Searching per opening quote would be quadratic for
-//! a question with ten thousand quotes that never close.
+//! The positions of closing quotes are indexed once per question. A search from each opening quote would take quadratic time
+//! for a question with ten thousand quotes that are never closed.
 
-/// Positions of closing quotes, each as the number of bytes up to the end of the question, so that they hold for
-/// every suffix of it.
+/// Positions of closing quotes, each as the number of bytes from the quote to the end of the question, so that a position
+/// is the same in every suffix of the question.
 pub(super) struct QuoteIndex {
     straight: Vec<usize>,
     curly: Vec<usize>,
-    /// Letters and digits: a quotation must contain at least one.
+    /// Positions of letters and digits, because a quotation must contain at least one.
     letters: Vec<usize>,
 }
 
@@ -33,8 +33,8 @@ impl QuoteIndex {
         quotes
     }
 
-    /// Parses a quotation at the start of `text`, a suffix of the question. The closing quote must end a word.
-    /// Returns the quoted text and the length in bytes with quotes and trailing punctuation.
+    /// Parses a quotation at the start of `text`, a suffix of the question. The closing quote must be at the end of a word.
+    /// Returns the quoted text, and the length of the quotation in bytes with quotes and trailing punctuation.
     pub(super) fn parse_quotation(&self, text: &str) -> Option<(String, usize)> {
         let mark = text.chars().next()?;
         let (close, all) = match mark {
@@ -54,7 +54,7 @@ impl QuoteIndex {
     }
 }
 
-/// The first of `places` at or after `from` in `text`, a suffix of the question.
+/// The first of the indexed positions `places` at or after byte `from` of `text`, a suffix of the question.
 fn next_position(places: &[usize], text: &str, from: usize) -> Option<usize> {
     let left = text.len() - from;
     places.get(places.partition_point(|it| *it > left)).map(|it| text.len() - it)

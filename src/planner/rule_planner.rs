@@ -1,4 +1,4 @@
-//! Plans a question by rules: operators, then the words that rules know. Pure.
+//! Plans a question by rules, without a model: operators such as `ext:pdf`, then English phrases. Pure.
 
 use chrono::NaiveDate;
 
@@ -9,10 +9,10 @@ use crate::planner::validate::{MAX_QUESTION_BYTES, validate};
 use crate::planner::words::Words;
 use crate::planner::{dates, rules};
 
-/// Name of the rules in [`QueryPlan::planner_model_id`].
+/// Value of [`QueryPlan::planner_model_id`] in plans that the rules made.
 pub const RULES_PLANNER_ID: &str = "stub-v1";
 
-/// Default number of files read in depth: each can take seconds.
+/// Default number of files read in depth (L2); few, because each can take seconds.
 pub(super) const DEFAULT_L2_TOP_K: u32 = 3;
 
 /// Plans a question by rules. Relative dates such as `yesterday` and `last week` count from `today`.
@@ -32,13 +32,13 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     let reading = rules::apply_rules(Words::new(&pieces), today);
     let filters =
         override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
-    // Operators alone list files by metadata, as `ext:pdf`.
+    // A question of operators alone, such as `ext:pdf`, lists files by metadata.
     let only_operators = pieces.is_empty();
     if only_operators && filters == L0Filters::default() {
-        return Err(Error::invalid("the question has only exclusions").hint("add what to look for"));
+        return Err(Error::invalid("the question has only exclusions").hint("add words to find"));
     }
     let listed = only_operators || matches!(reading.intent, "list" | "count");
-    // A question that is only punctuation is searched as typed.
+    // Searches a question without search text as typed, for example one of only punctuation.
     let text = reading.text.or_else(|| (!listed).then(|| question.to_string()));
     let plan = QueryPlan {
         intent: if only_operators { "list" } else { reading.intent }.into(),
@@ -56,7 +56,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     Ok(plan)
 }
 
-/// Uses the plan in the request.
+/// Validates the plan in the request, with the request's filters and privacy mode on top.
 fn use_given_plan(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
     let filters = override_filters(plan.l0_filters.unwrap_or_default(), request.filters.clone());
     plan.l0_filters = (filters != L0Filters::default()).then_some(filters);
@@ -71,7 +71,7 @@ fn use_given_plan(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan
     }
 }
 
-/// The question without surrounding whitespace.
+/// Returns the question without surrounding whitespace; an empty or too long question is an error.
 fn checked_question(request: &AskRequest) -> Result<&str> {
     let question = request.query.trim();
     if question.is_empty() {
@@ -83,12 +83,12 @@ fn checked_question(request: &AskRequest) -> Result<&str> {
     Ok(question)
 }
 
-/// The operators that are metadata filters.
+/// Returns the metadata filters that the operators of a question set.
 pub(super) fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L0Filters> {
     let date = |key: &str, value: &Option<String>| {
         let Some(text) = value else { return Ok(None) };
         dates::parse_operand(text, today).map(Some).ok_or_else(|| {
-            Error::invalid(format!("cannot understand `{key}:{text}`"))
+            Error::invalid(format!("cannot parse `{key}:{text}` as a date"))
                 .hint(format!("write e.g. `{key}:2024-03-15`, `{key}:2024-03`, `{key}:2024` or `{key}:7d`"))
         })
     };
@@ -103,8 +103,8 @@ pub(super) fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L
     })
 }
 
-/// Overrides the filters `below` with those `above`. The two ends of a range are replaced together: a typed upper end
-/// must not meet a guessed lower end.
+/// Overrides the filters in `below` with those set in `above`. The two ends of a range are replaced together, because the
+/// upper end that a user typed must not be combined with a lower end that the rules guessed.
 pub(super) fn override_filters(below: L0Filters, above: L0Filters) -> L0Filters {
     let dated = above.modified_after.is_some() || above.modified_before.is_some();
     let sized = above.min_size.is_some() || above.max_size.is_some();
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Words that trigger rules, for random order.
+    /// Words that trigger rules, to build random questions.
     const WORDS: &[&str] = &[
         "find",
         "all",

@@ -1,8 +1,8 @@
-//! The English rules: intent, filters and search text of a question. Pure.
+//! The English rules of the planner: intent, metadata filters and search text of a question. Pure.
 //!
-//! A wrong filter loses the answer, and a missing one only lets other files compete. So a rule matches clear words
-//! only. A file type becomes a filter where it is the thing searched (`find PDFs about ...`) or the place (`in the
-//! spreadsheet`), not where it is the subject (`email security`).
+//! A wrong filter excludes the answer, while a missing filter only leaves more files to rank. Therefore a rule matches only
+//! clear words. A file type becomes a filter where the user looks for files of that type (`find PDFs about ...`) or in one
+//! (`in the spreadsheet`), not where it is the subject (`email security`).
 
 use chrono::NaiveDate;
 
@@ -11,7 +11,7 @@ use crate::planner::question_type::{Head, Opening, POLITE_PHRASES, parse_head};
 use crate::planner::words::{Words, is_in_list};
 use crate::planner::{attachment_questions, file_types, filters, l2_skills};
 
-/// The result of the rules, without operators.
+/// What the rules found in a question without its operators.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RuleResult {
     pub(super) intent: &'static str,
@@ -38,7 +38,7 @@ const QUESTION_WORDS: &[&str] = &[
     "how often",
 ];
 const AUXILIARY_VERBS: &str = "is are was were do does did can could should must will would has have had";
-/// Words between a noun for files and their topic.
+/// Words between a noun for files and the topic of the files: `notes that talk about rent`.
 const CONNECTOR_PHRASES: &[&str] = &[
     "about",
     "on",
@@ -78,7 +78,7 @@ const CONNECTOR_PHRASES: &[&str] = &[
     "deal with",
     "dealing with",
 ];
-/// Phrases at the end of a question about files that carry no meaning.
+/// Phrases at the end of a question about files that are not searched.
 const TAIL_PHRASES: &[&str] =
     &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
 const FILLER_PHRASES: &[&str] = &[
@@ -98,7 +98,7 @@ const FILLER_PHRASES: &[&str] = &[
 ];
 const ARTICLES: &str = "the a an";
 
-/// Applies the rules to a question.
+/// Applies the rules to the words of a question.
 pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     let mut filters = L0Filters::default();
     let mut head = parse_head(&words, today, &mut filters);
@@ -117,19 +117,19 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     let text = search_text(&words, &head, &filters.extensions);
     let intent = intent(&head, text.as_deref(), &skills);
     let listed = matches!(intent, "list" | "count");
-    // A list of files is metadata only: no file is read.
+    // Drops the skills, because files are listed by metadata, and none is read.
     let skills = if listed { Vec::new() } else { skills };
-    // If only conditions remain, search for their words as well.
+    // If nothing but conditions is left to search for, searches for the words of the conditions.
     let all = || Some(text_from(&words, head.open_end)).filter(|it| !it.is_empty());
     let text = if listed { text } else { text.or_else(all) };
     RuleResult { intent, filters, text, threshold, skills }
 }
 
-/// A question for an attachment is answered by its mail: makes mail the file type.
+/// Makes mail the file type to search, because an attachment is found in the file of its mail.
 fn restrict_to_mail(head: &mut Head, span: attachment_questions::AttachmentSpan) {
     head.extensions = file_types::mail_extensions();
     if span.names_mail {
-        // The file to find is the mail, even if the question names its attachment first.
+        // The mail is the file to find, even if the question names a file type for the attachment first.
         *head = Head { opening: Opening::Find, extensions: file_types::mail_extensions(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }
@@ -149,7 +149,7 @@ fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
     }
 }
 
-/// The file type that a question names as its place: `in the spreadsheet`, `does the PDF mention`.
+/// Returns the extensions of the file type that a question searches in: `in the spreadsheet`, `does the PDF mention`.
 fn file_type_of_place(words: &Words) -> Vec<String> {
     for at in 1..words.len() {
         let determiner =
@@ -173,7 +173,7 @@ fn file_type_of_place(words: &Words) -> Vec<String> {
     Vec::new()
 }
 
-/// `with similarity above 0.8`, `at least 80% similar`.
+/// Parses a minimum similarity and marks its words as used: `with similarity above 0.8`, `at least 80% similar`.
 fn take_threshold(words: &mut Words) -> Option<f64> {
     for at in 0..words.len() {
         let forms = [
@@ -210,7 +210,7 @@ fn parse_share(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&value).then_some(value)
 }
 
-/// The text left without opening, nouns for files and conditions; `None` if empty.
+/// Returns the question without opening phrase, nouns for files and conditions; `None` if nothing is left.
 fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<String> {
     let mut rest = words.clone();
     let opened = head.opening != Opening::None && head.opening != Opening::Which && head.opening != Opening::Count;
@@ -241,7 +241,7 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
     while is_in_list(ARTICLES, left.normalized_at(start)) {
         start += 1;
     }
-    // `scanned` has become a filter.
+    // Skips `scanned`, which has become the filter on file types.
     if left.normalized_at(start) == "scanned" && extensions == file_types::scan_extensions() {
         start += 1;
     }
@@ -255,12 +255,12 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
     }
     let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
     let text = trim_punctuation(&text.join(" "));
-    // Nothing but stripped words, such as `why` or `what is the`: keep the question.
+    // Searches the whole question if every word was stripped, as in `why` or `what is the`.
     let text = if text.is_empty() && head.noun.is_none() { text_from(words, 0) } else { text };
     Some(text).filter(|it| !it.is_empty())
 }
 
-/// The question from word `start` on, conditions included.
+/// Returns the question from word `start` on, including words that became filters.
 fn text_from(words: &Words, start: usize) -> String {
     trim_punctuation(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
 }

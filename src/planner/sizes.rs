@@ -1,9 +1,9 @@
-//! Sizes in English text. Pure.
+//! Parses file sizes in the English text of a question, such as `5 MB`. Pure.
 
 use crate::units::{parse_size, unit_bytes};
 
-/// Parses a size: `5 MB`, `5MB`, or `5` with a given `unit`. A unit of one letter does not count: `over 5 m` is a
-/// length.
+/// Parses a size at the start of `words`: `5 MB`, `5MB`, or `5` with a given `unit`. Returns its bytes and its length in
+/// words. A unit of one letter is not accepted, because `over 5 m` is a length.
 pub(super) fn parse_size_words(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)> {
     let first = &normalize_decimal(words.first()?);
     let end = first.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(first.len());
@@ -22,7 +22,7 @@ pub(super) fn parse_size_words(words: &[&str], unit: Option<&str>) -> Option<(u6
     parse_size(&format!("{number}{unit}")).map(|it| (it, length))
 }
 
-/// `1,5` -> `1.5`, `1,500` -> `1500`.
+/// Turns a comma into a decimal point, or removes it as thousands separator: `1,5` -> `1.5`, `1,500` -> `1500`.
 fn normalize_decimal(text: &str) -> String {
     let Some((before, after)) = text.split_once(',') else { return text.to_string() };
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -34,7 +34,7 @@ fn normalize_decimal(text: &str) -> String {
     }
 }
 
-/// The unit of a size in running text: `GiB` of `2 GiB`.
+/// Returns the unit of the size at the start of `words`: `GiB` of `2 GiB`.
 pub(super) fn unit_of<'a>(words: &[&'a str]) -> Option<&'a str> {
     let first = words.first()?;
     let end = first.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(first.len());

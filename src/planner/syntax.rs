@@ -1,21 +1,21 @@
-//! Search operators, accepted in any question. Pure.
+//! Parses the search operators that users may type in any question. Pure.
 //!
 //! | operator | meaning |
 //! |---|---|
-//! | `"exact phrase"` | these words stand together; `\"` is a literal quote |
+//! | `"exact phrase"` | these words in this order; `\"` is a literal quote |
 //! | `+word`, `+"a phrase"` | must occur in the file |
 //! | `-word`, `-"a phrase"` | must not occur in the file |
 //! | `ext:pdf`, `ext:pdf,md` | extension |
 //! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
 //! | `path:contracts`, `path:a/**/b` | path below the root: part of it, or a glob |
 //! | `lang:rust` | programming language, by extension |
-//! | `after:2024-03`, `before:7d` | modified at or after, before: a date, or days, weeks, months, years ago |
+//! | `after:2024-03`, `before:7d` | modified at or after, or before: a date, or days, weeks, months or years ago |
 //! | `size:>5MB`, `size:<10k`, `size:1MB..2MB` | bytes in units of 1024, bounds included |
 //! | `owner:anna` | user name or number |
 //!
-//! Repeating an operator widens (`ext:pdf ext:md`), different operators narrow. Values with blanks are quoted. Not
-//! syntax: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a lone `-`, options (`--flag`),
-//! addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
+//! A file matches any of several values of one operator (`ext:pdf ext:md`), but must match all different operators. Values
+//! with blanks are quoted. These are not operators: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a
+//! lone `-`, options (`--flag`), addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
 
 use crate::error::Error;
 use crate::planner::file_types;
@@ -23,36 +23,36 @@ use crate::planner::quotations::QuoteIndex;
 use crate::planner::words::QuestionPart;
 use crate::units;
 
-/// The operators of a question.
+/// The operators of a question, and the text without them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operators {
-    /// Quoted phrases, as typed.
+    /// Quoted phrases, without the quotes.
     pub phrases: Vec<String>,
     /// Words and phrases that must occur in the file.
     pub must: Vec<String>,
     /// Words and phrases that must not occur in the file.
     pub must_not: Vec<String>,
-    /// Parts or globs of file names.
+    /// Values of `name:`: parts of file names, or globs.
     pub names: Vec<String>,
-    /// Parts or globs of paths.
+    /// Values of `path:`: parts of paths, or globs.
     pub paths: Vec<String>,
-    /// Programming languages, as listed in `file_types`.
+    /// Values of `lang:`: programming languages, as listed in `file_types`.
     pub langs: Vec<String>,
-    /// Lower case, with the dot; excludes the extensions of `langs`.
+    /// File extensions in lower case, with the dot; excludes the extensions of `langs`.
     pub extensions: Vec<String>,
-    /// As typed: a date or an age such as `7d`.
+    /// Value of `after:` as typed: a date or an age such as `7d`.
     pub after: Option<String>,
-    /// As typed.
+    /// Value of `before:` as typed: a date or an age such as `7d`.
     pub before: Option<String>,
-    /// Bytes, inclusive.
+    /// Minimum size in bytes, inclusive.
     pub min_size: Option<u64>,
-    /// Bytes, inclusive.
+    /// Maximum size in bytes, inclusive.
     pub max_size: Option<u64>,
-    /// User name or number.
+    /// Name or numeric id of the user who owns the file.
     pub owner: Option<String>,
-    /// The question without operators; the words of `phrases` and `must` stay in their places.
+    /// The question without operators; the words of `phrases` and `must` stay where they were.
     pub free_text: String,
-    /// Operators with an invalid value. The planner rejects the question with the first of them.
+    /// Errors of operators with an invalid value. The planner rejects the question with the first error.
     pub problems: Vec<Error>,
 }
 
@@ -65,7 +65,7 @@ pub fn parse(text: &str) -> Operators {
     syntax
 }
 
-/// Splits a question into operators and the remaining pieces.
+/// Splits a question into its operators and the remaining words and quotations.
 pub(super) fn split_operators(text: &str) -> (Operators, Vec<QuestionPart>) {
     let (mut syntax, mut pieces) = (Operators::default(), Vec::new());
     let quotes = QuoteIndex::new(text);
@@ -111,7 +111,7 @@ fn take_token(text: &str, quotes: &QuoteIndex, syntax: &mut Operators, pieces: &
         if negated == 1 && !value.is_empty() {
             syntax.problems.push(
                 Error::invalid(format!("`-{key}:{value}` is not supported: only words can be excluded"))
-                    .hint(format!("write `-word`, or name what you want: `{key}:...`")),
+                    .hint(format!("write `-word`, or say what to include: `{key}:...`")),
             );
             return start + length;
         }
@@ -124,7 +124,8 @@ fn take_token(text: &str, quotes: &QuoteIndex, syntax: &mut Operators, pieces: &
     word.len()
 }
 
-/// A word or phrase after `+` or `-`. A word begins with a letter and has no special characters.
+/// Parses a word or phrase after `+` or `-`; returns it and its length in bytes. A word begins with a letter and has no
+/// special characters.
 fn parse_signed(text: &str, quotes: &QuoteIndex) -> Option<(String, usize)> {
     if let Some(found) = quotes.parse_quotation(text) {
         return Some(found);
@@ -136,13 +137,13 @@ fn parse_signed(text: &str, quotes: &QuoteIndex) -> Option<(String, usize)> {
     fits.then(|| (value.to_string(), word.len()))
 }
 
-/// The word without trailing punctuation.
+/// Returns the word without trailing punctuation.
 fn trim_trailing_punctuation(word: &str) -> &str {
     word.trim_end_matches([',', ';', '?', '!', ')', '.', '"'])
 }
 
 impl Operators {
-    /// Stores the value of an operator.
+    /// Stores the value of an operator such as `ext`, or adds an error to `problems`.
     fn set_operator(&mut self, key: &str, value: &str) {
         let outcome = match key {
             "ext" => self.add_extensions(value),
@@ -173,7 +174,7 @@ impl Operators {
             let extension = part.trim_start_matches('*').trim_start_matches('.').to_lowercase();
             let fits = |it: char| it.is_alphanumeric() || matches!(it, '.' | '_' | '-' | '+');
             if extension.is_empty() || !extension.chars().all(fits) {
-                return Err(Error::invalid(format!("`ext:{value}` names no extension")).hint("write e.g. `ext:pdf,md`"));
+                return Err(Error::invalid(format!("`ext:{value}` needs extensions")).hint("write e.g. `ext:pdf,md`"));
             }
             self.extensions.push(format!(".{extension}"));
         }
@@ -188,12 +189,12 @@ impl Operators {
         }
         let known = file_types::language_names().collect::<Vec<_>>().join(", ");
         Err(Error::invalid(format!("`lang:{value}` is not a known programming language"))
-            .hint(format!("texts have no known language; programming languages are: {known}")))
+            .hint(format!("only programming languages can be searched: {known}")))
     }
 
     fn set_size(&mut self, value: &str) -> Result<(), Error> {
         let wrong = || {
-            Error::invalid(format!("cannot understand `size:{value}`"))
+            Error::invalid(format!("cannot parse `size:{value}` as a size"))
                 .hint("write `size:>5MB`, `size:<10k` or `size:1MB..2MB`")
         };
         let bytes = |text: &str| units::parse_size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
@@ -214,7 +215,7 @@ impl Operators {
         Ok(())
     }
 
-    /// The extensions of `extensions` and `langs` in order, deduplicated.
+    /// Returns the file extensions of `ext:` and `lang:` in order, each once.
     pub fn all_extensions(&self) -> Vec<String> {
         let mut all = self.extensions.clone();
         for language in &self.langs {
@@ -225,7 +226,7 @@ impl Operators {
         all
     }
 
-    /// `path:` and `name:` as one glob on the path below the root.
+    /// Returns the values of `path:` and `name:` as one glob on the path below the root.
     pub fn path_glob(&self) -> Option<String> {
         let paths: Vec<String> = self.paths.iter().filter(|it| !it.is_empty()).map(|it| to_glob(it)).collect();
         let names: Vec<String> = self.names.iter().map(|it| to_glob(it)).collect();
@@ -246,7 +247,7 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// A glob unchanged; other text as a substring match.
+/// Returns a glob unchanged, and any other text as a glob that matches it as a substring.
 fn to_glob(text: &str) -> String {
     if is_glob(text) { text.to_string() } else { format!("*{text}*") }
 }
@@ -262,7 +263,7 @@ fn join_globs(globs: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// Compares the parsed operators.
+    /// Checks that a question parses to the expected operators.
     fn check(text: &str, expected: Operators) {
         assert_eq!(parse(text), expected, "{text}");
     }

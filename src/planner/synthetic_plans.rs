@@ -1,7 +1,7 @@
-//! Training data for a planner: questions from templates, with the plans of the rules. Pure.
+//! Generates training data for a planner (`vic synthetic-plans`): questions from templates, and the rules' plans. Pure.
 //!
-//! A line is `{"question": "...", "plan": {...}}`, where the plan has the fields of [`QueryPlan`]. The same count,
-//! seed and day give the same lines.
+//! Each line is `{"question": "...", "plan": {...}}`, where the plan has the fields of [`QueryPlan`]. The same count, seed
+//! and day give the same lines.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,19 @@ use crate::error::Result;
 use crate::model::{AskRequest, PrivacyMode, QueryPlan};
 use crate::planner::rule_planner::plan_by_rules;
 
-/// A line of training data.
+/// One line of training data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Example {
-    /// As a user would type it.
+    /// The question, as a user would type it.
     pub question: String,
-    /// The plan of the rules.
+    /// The plan that the rules make for the question.
     pub plan: QueryPlan,
 }
 
-/// Duplicate questions in a row after which the templates count as exhausted.
+/// Generation stops after this many duplicate questions in a row, because the templates then yield hardly any new ones.
 const MAX_REPEATS: usize = 1_000;
 
-/// Each `{slot}` is replaced by one of its [`SLOTS`].
+/// Templates of questions; each `{slot}` is replaced by one of its values in [`SLOTS`].
 const TEMPLATES: &[&str] = &[
     "{find} {kinds} about {topic}",
     "{find} {kinds} about {topic} {where}",
@@ -135,7 +135,7 @@ const SLOTS: &[(&str, &[&str])] = &[
     ("lang", &["rust", "python", "java", "kotlin", "ruby"]),
 ];
 
-/// Makes `count` distinct examples, or as many as the templates yield.
+/// Makes `count` distinct examples, or fewer if the templates yield fewer.
 ///
 /// # Errors
 /// None in practice: the rules can plan every template.
@@ -156,7 +156,7 @@ pub fn synthetic_plans(count: usize, seed: u64, today: NaiveDate) -> Result<Vec<
     Ok(examples)
 }
 
-/// Deterministic pseudorandom numbers (SplitMix64).
+/// Generator of deterministic pseudorandom numbers (SplitMix64).
 #[derive(Clone)]
 struct Random(u64);
 
@@ -173,7 +173,7 @@ impl Random {
         list[(self.next() % list.len() as u64) as usize]
     }
 
-    /// Fills the slots of a template, recursively.
+    /// Replaces the slots of a template by random values, also slots inside those values.
     fn fill(&mut self, template: &str) -> String {
         let Some((before, rest)) = template.split_once('{') else { return template.to_string() };
         let (slot, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -206,7 +206,7 @@ mod tests {
             assert!(!example.question.contains(['{', '}']), "{}", example.question);
         }
         let share = |test: fn(&QueryPlan) -> bool| examples.iter().filter(|it| test(&it.plan)).count();
-        // A planner must see all cases, including questions without a filter.
+        // Training data must have many examples of each case, including questions without a filter.
         assert!(share(|it| it.l0_filters.is_none()) > 300);
         assert!(share(|it| it.l0_filters.is_some()) > 1_000);
         assert!(share(|it| it.requires_l2) > 200);

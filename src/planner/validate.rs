@@ -1,4 +1,4 @@
-//! Validates plans made by a caller or a model. Pure.
+//! Validates query plans made by a caller or a model. Pure.
 
 use chrono::{DateTime, Utc};
 
@@ -6,13 +6,13 @@ use crate::error::{Error, Result};
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
 use crate::units::parse_moment;
 
-/// Upper limit of a question in bytes. Longer text is a document, not a question.
+/// Maximum bytes of a question. A longer one is an error, because such a text is a document, not a question.
 pub const MAX_QUESTION_BYTES: usize = 32 << 10;
 
-/// Upper limit of `l2_top_k`: files that one plan reads in depth.
+/// Maximum value of `l2_top_k`, the number of files that one plan reads in depth.
 pub const MAX_L2_TOP_K: u32 = 100;
 
-/// Upper limit of `intent` in bytes.
+/// Maximum bytes of the field `intent` of a plan.
 const MAX_INTENT_BYTES: usize = 64;
 
 /// Checks each field of a plan against its range or its set of values.
@@ -20,7 +20,7 @@ const MAX_INTENT_BYTES: usize = 64;
 /// # Errors
 /// [`crate::error::ErrorCode::InvalidArgument`] with the name of the first field that is wrong.
 pub fn validate(plan: &QueryPlan) -> Result<()> {
-    // Intents that are not in `INTENTS` run as `search`.
+    // Accepts any short label, because an intent that is not in `INTENTS` runs as `search`.
     if plan.intent.is_empty() || plan.intent.len() > MAX_INTENT_BYTES || plan.intent.contains(char::is_control) {
         return Err(Error::invalid("`intent` is not a short label").hint(format!("use one of: {}", INTENTS.join(", "))));
     }
@@ -35,10 +35,10 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
     {
         return Err(Error::invalid(format!("`l1_threshold` {threshold} is not between 0 and 1")));
     }
-    // A skill runs once per mention, so the list must not repeat skills without bound.
+    // Bounds the list, because a skill runs once for each time that the list names it.
     if plan.l2_skills.len() > SKILLS.len() {
         let text = format!("`l2_skills` has {} entries, but only {} skills exist", plan.l2_skills.len(), SKILLS.len());
-        return Err(Error::invalid(text).hint("name each once"));
+        return Err(Error::invalid(text).hint("name each skill once"));
     }
     for skill in &plan.l2_skills {
         check_one_of("l2_skills", skill, SKILLS)?;
@@ -51,14 +51,14 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
     Ok(())
 }
 
-/// Checks filters: extensions, glob, dates, sizes, owner.
+/// Checks the extensions, glob, dates, sizes and owner of metadata filters.
 ///
 /// # Errors
 /// As [`validate`].
 pub fn validate_filters(filters: &L0Filters) -> Result<()> {
     if filters.extensions.len() > MAX_EXTENSIONS {
         let text = format!("`extensions` has {} entries; the limit is {MAX_EXTENSIONS}", filters.extensions.len());
-        return Err(Error::invalid(text).hint("leave the filter out, or ask several times"));
+        return Err(Error::invalid(text).hint("list fewer extensions, or ask several times"));
     }
     for extension in &filters.extensions {
         let bare = extension.trim_start_matches('.');
@@ -73,7 +73,7 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
             return Err(Error::invalid(format!("`path_glob` has {} bytes; the limit is {MAX_GLOB}", glob.len())));
         }
         globset::Glob::new(glob)
-            .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
+            .map_err(|error| Error::invalid(format!("`path_glob` `{glob}` is not a valid glob: {}", error.kind())))?;
     }
     let after = filters.modified_after.as_deref().map(|it| parse_moment_field("modified_after", it)).transpose()?;
     let before = filters.modified_before.as_deref().map(|it| parse_moment_field("modified_before", it)).transpose()?;
@@ -100,7 +100,7 @@ fn check_one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
 
 fn parse_moment_field(field: &str, text: &str) -> Result<DateTime<Utc>> {
     parse_moment(text).ok_or_else(|| {
-        Error::invalid(format!("cannot understand the date `{text}` of `{field}`"))
+        Error::invalid(format!("cannot parse the date `{text}` of `{field}`"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Validates a good plan with one field changed.
+    /// Validates a valid plan in which one field is replaced by `value`.
     fn check(field: &str, value: serde_json::Value) -> Result<()> {
         let mut plan = json!({
             "intent": "read_evidence",

@@ -1,25 +1,25 @@
-//! A question as a list of words, each marked once a rule has used it. Pure.
+//! A question as a list of words; each word records whether a rule has turned it into a filter. Pure.
 
-/// Lookahead of a rule in words; two dates with their conjunction need half of it. An unbounded lookahead would cost a
-/// hundred million steps for a long question.
+/// Maximum number of words that a rule looks ahead; two dates with their conjunction need half as many. Without the limit, a
+/// long question would cost a hundred million steps.
 const LOOKAHEAD_WORDS: usize = 24;
 
 /// A part of a question: one word or one quotation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct QuestionPart {
     pub(super) text: String,
-    /// Quoted: searched literally, never matched by rules.
+    /// Whether the part was quoted; quoted text is searched literally, and rules never match it.
     pub(super) is_quoted: bool,
 }
 
 /// A word of a question.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
-    /// As typed, punctuation included.
+    /// The word as typed, with punctuation.
     pub(super) text: String,
-    /// Lower case without surrounding punctuation. Empty in quoted text, so that no rule matches it.
+    /// The word in lower case without surrounding punctuation; empty in quoted text, so that no rule matches it.
     pub(super) normalized: String,
-    /// Whether a rule turned it into a filter. Used words are not part of the search text.
+    /// Whether a rule turned the word into a filter. Such words are not part of the search text.
     pub(super) is_used: bool,
 }
 
@@ -41,17 +41,17 @@ impl Words {
         self.0.len()
     }
 
-    /// The bare word, or an empty string out of bounds.
+    /// Returns the normalized word, or an empty string out of bounds.
     pub(super) fn normalized_at(&self, index: usize) -> &str {
         self.0.get(index).map_or("", |it| it.normalized.as_str())
     }
 
-    /// The bare words from `index` on, up to the lookahead limit.
+    /// Returns the normalized words from `index` on, at most `LOOKAHEAD_WORDS`.
     pub(super) fn lookahead(&self, index: usize) -> Vec<&str> {
         self.0.iter().skip(index).take(LOOKAHEAD_WORDS).map(|it| it.normalized.as_str()).collect()
     }
 
-    /// Returns the length of `phrase` if it stands at `index`. Single blanks separate its words.
+    /// Returns the length in words of `phrase` if it begins at word `index`. Single blanks separate its words.
     pub(super) fn match_phrase(&self, index: usize, phrase: &str) -> Option<usize> {
         let mut length = 0;
         for word in phrase.split(' ') {
@@ -63,7 +63,7 @@ impl Words {
         Some(length)
     }
 
-    /// The length of the longest of `phrases` that stands at `index`.
+    /// Returns the length in words of the longest of `phrases` that begins at word `index`.
     pub(super) fn match_longest(&self, index: usize, phrases: &[&str]) -> Option<usize> {
         phrases.iter().filter_map(|it| self.match_phrase(index, it)).max()
     }
@@ -81,14 +81,14 @@ impl Words {
         self.0[start..end].iter_mut().for_each(|it| it.is_used = true);
     }
 
-    /// Whether the words after the preposition describe files: `over 5 MB`, `before 2020`, `in the x folder`.
+    /// Whether the preposition at `index` begins a condition on files: `over 5 MB`, `before 2020`, `in the x folder`.
     pub(super) fn is_condition(&self, index: usize) -> bool {
         let folder = (2..6).any(|it| matches!(self.normalized_at(index + it), "folder" | "directory"));
         self.normalized_at(index + 1).starts_with(|it: char| it.is_ascii_digit()) || folder
     }
 }
 
-/// Whether a blank-separated list contains a word. An empty word is never in it.
+/// Whether a list of words separated by blanks contains a word; false for an empty word.
 pub(super) fn is_in_list(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }

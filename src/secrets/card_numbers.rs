@@ -1,4 +1,4 @@
-//! Detects card and account numbers by form and check digits.
+//! Detects numbers of payment cards and bank accounts (IBAN) in texts, by their form and check digits.
 
 use std::iter;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::secrets::patterns::compile_alternatives;
 
-/// Cards are runs of digits; accounts are letters and digits.
+/// Possible card numbers: runs of digits, with or without blanks or hyphens. `is_card` checks them.
 static CARDS: LazyLock<Regex> = LazyLock::new(|| {
     compile_alternatives(&[
         r"(?-u:\b)[2-6][0-9]{12,18}(?-u:\b)",
@@ -17,11 +17,12 @@ static CARDS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?-u:\b)3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}(?-u:\b)",
     ])
 });
+/// Possible account numbers: letters and digits in groups. `is_account` checks them.
 static ACCOUNTS: LazyLock<Regex> = LazyLock::new(|| {
     compile_alternatives(&[r"(?-u:\b)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?-u:\b)"])
 });
 
-/// Finds card and account numbers.
+/// Returns the ranges of the card and account numbers in a text.
 pub(super) fn find_numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
     find_cards(text).into_iter().chain(find_accounts(text))
 }
@@ -32,7 +33,7 @@ fn find_cards(text: &str) -> Vec<Range<usize>> {
     cards.iter().filter(|it| stands_alone(text, it, &cards)).cloned().collect()
 }
 
-/// Checks prefix and length of the issuer, and the Luhn check digit.
+/// Whether the digits begin like the numbers of a card issuer, have its length, and match their Luhn check digit.
 fn is_card(digits: &str) -> bool {
     let digits: Vec<u32> = digits.chars().filter_map(|it| it.to_digit(10)).collect();
     let issued = matches!(
@@ -52,13 +53,14 @@ fn is_card(digits: &str) -> bool {
     issued && sum.is_multiple_of(10)
 }
 
-/// Whether the digits after `before` are decimals. A point after a word ends a sentence or an abbreviation.
+/// Whether the digits after `before` are decimals of a number: a dot precedes them, but not after a word, where the dot
+/// ends a sentence or an abbreviation.
 fn is_decimal(before: &str) -> bool {
     before.strip_suffix('.').is_some_and(|it| !it.ends_with(|it: char| it.is_alphabetic() || it == '.'))
 }
 
-/// Whether a card is not part of a longer number or table row: adjacent digits are allowed only in another card or an
-/// expiry date.
+/// Whether a card number is not part of a longer number or of a table row: the digits next to it must belong to another
+/// card number or to an expiry date.
 fn stands_alone(text: &str, card: &Range<usize>, cards: &[Range<usize>]) -> bool {
     let before = text[..card.start].trim_end_matches([' ', '-']);
     let after = text[card.end..].trim_start_matches([' ', '-']);
@@ -74,7 +76,7 @@ fn stands_alone(text: &str, card: &Range<usize>, cards: &[Range<usize>]) -> bool
         && (!after.starts_with(|it: char| it.is_ascii_digit()) || parted_after())
 }
 
-/// Whether `text` is an expiry month (`MM/YY`), or the start of one with a four-digit year.
+/// Whether `text` is an expiry date (`MM/YY`), or the start of one with a four-digit year.
 fn is_month(text: &[u8; 5]) -> bool {
     matches!(text, [b'0'..=b'1', b'0'..=b'9', b'/', b'0'..=b'9', b'0'..=b'9'])
 }
@@ -85,7 +87,7 @@ fn find_accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
         loop {
             let found = ACCOUNTS.find_at(text, at)?;
             let Some(length) = account_length(found.as_str()) else {
-                // The groups after a false match may contain an account.
+                // Continues after the first group, because the groups after a false match may contain an account number.
                 at = found.start() + 4;
                 continue;
             };
@@ -95,13 +97,15 @@ fn find_accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the length of the account at the start of a text. Capital words after an account look like further groups.
+/// Returns the length of the account number at the start of a text. Tries shorter and shorter prefixes, because words in
+/// capitals after the number look like further groups of it.
 fn account_length(text: &str) -> Option<usize> {
     let mut ends = iter::successors(Some(text.len()), |end| text[..*end].rfind(' '));
     ends.find(|end| is_account(&text[..*end]))
 }
 
-/// Checks an IBAN: with the first four characters moved to the end and letters as numbers, it is 1 modulo 97.
+/// Checks the length and check digits of an IBAN: with the first four characters moved to the end, and letters as numbers,
+/// the number is 1 modulo 97.
 fn is_account(text: &str) -> bool {
     let text: Vec<char> = text.chars().filter(|it| *it != ' ').collect();
     if !(15..=34).contains(&text.len()) {

@@ -1,22 +1,24 @@
-//! Secret files by name. Their content is never read; ignore rules cannot change that.
+//! Detects secret files, such as private keys and browser profiles, by their paths. vic never reads their content, and
+//! ignore rules cannot change that.
 //!
-//! A table of names, not a content detector: it does not find a key in `notes.txt`.
+//! Only names are compared: a key inside `notes.txt` is not found here.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// The verdict on a path.
+/// Whether the file at a path is a known secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathVerdict {
-    /// Not a known secret.
+    /// The path is not a known secret.
     Plain,
-    /// A known secret.
+    /// The path is a known secret; the file must not be read.
     Secret,
-    /// A private key, unless it is large and starts like a zip archive: Keynote presentations share the extension.
+    /// The file is taken for a private key, unless it is large and starts like a zip archive, because Keynote presentations
+    /// have the same extension `.key`.
     SecretUnlessZip,
 }
 
-/// Complete file names, in lower case.
+/// Complete names of secret files, in lower case.
 const SECRET_NAMES: &[&str] = &[
     ".netrc",
     "_netrc",
@@ -79,13 +81,14 @@ const SECRET_NAMES: &[&str] = &[
     "secring.gpg",
 ];
 
-/// Names of private keys. A suffix after `_` or `-` still names a key; an extension does not, except for backups.
+/// Names of SSH private keys. With a suffix after `_` or `-` the file is still a key; with an extension it is not, except
+/// with those of backups.
 const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"];
 
-/// Extensions of copies of keys.
+/// Extensions that copies of SSH private keys have.
 const BACKUP_EXTENSIONS: &[&str] = &["bak", "old", "orig", "backup", "key", "pem", "ppk"];
 
-/// Extensions, in lower case.
+/// Extensions of secret files, in lower case.
 const SECRET_EXTENSIONS: &[&str] = &[
     "pem",
     "p12",
@@ -109,10 +112,10 @@ const SECRET_EXTENSIONS: &[&str] = &[
 /// Endings of secret folder names, in lower case.
 const FOLDER_ENDINGS: &[&str] = &[".opvault", ".agilekeychain"];
 
-/// Endings of `.env.*` templates, which are not secret.
+/// Endings of templates of environment files, such as `.env.example`, which are not secret.
 const ENV_TEMPLATES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
 
-/// Secret folders, as consecutive components in lower case.
+/// Folders in which every file is secret; each is a list of consecutive path components, in lower case.
 const SECRET_FOLDERS: &[&[&str]] = &[
     &[".ssh"],
     &[".aws"],
@@ -156,7 +159,7 @@ const SECRET_FOLDERS: &[&[&str]] = &[
     &["application support", "firefox", "profiles"],
 ];
 
-/// Judges an absolute path by its folders and file name.
+/// Returns whether an absolute path is a known secret, by its folders and its file name.
 pub fn judge_path(path: &Path) -> PathVerdict {
     if in_secret_folder(path) {
         return PathVerdict::Secret;
@@ -167,7 +170,7 @@ pub fn judge_path(path: &Path) -> PathVerdict {
         return PathVerdict::Secret;
     }
     match name.rsplit_once('.') {
-        // `.key` alone is a hidden file without an extension, and as likely a key.
+        // Also matches a file named `.key`, which has no extension but is as likely a key.
         Some((_, "key")) => PathVerdict::SecretUnlessZip,
         Some((_, extension)) if SECRET_EXTENSIONS.contains(&extension) => PathVerdict::Secret,
         _ => PathVerdict::Plain,
@@ -200,7 +203,7 @@ fn is_client_secret(name: &str) -> bool {
 }
 
 fn in_secret_folder(path: &Path) -> bool {
-    // Avoids allocation for ordinary paths: first compares the first component of each entry.
+    // Compares components in place, the first of each entry first, to allocate nothing for ordinary paths.
     let Some(parent) = path.parent() else { return false };
     let mut components = parent.components();
     while let Some(component) = components.next() {

@@ -1,4 +1,4 @@
-//! Redacts JSON: all strings, with the preceding name or cell as context, and all names.
+//! Redacts secrets in all strings and keys of a JSON document.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::model::Redaction;
 use crate::secrets::Redactor;
 
-/// Redacts keys and tokens in the strings and names of a document. The context of a value is its name; in a list it is
-/// the previous string, because table rows are lists of cells.
+/// Redacts secrets in the strings and JSON keys of a document. A value is a secret also if the JSON key before it says so
+/// (`"api_key": ...`), and in a list if the previous string does, because table rows are lists of cells.
 pub fn redact_json(document: &mut Value, redaction: Redaction) {
     if redaction != Redaction::None {
         redact_value(document, &mut Redactor::new(redaction), redaction);
@@ -35,7 +35,8 @@ fn redact_value(document: &mut Value, censor: &mut Redactor, redaction: Redactio
     }
 }
 
-/// The name, with a number if another name was redacted to the same text, so that no value overwrites another.
+/// Returns the JSON key `name`, with a number if the object already has this key, because two keys may be redacted to the
+/// same text, and no value may overwrite another.
 fn unique_name(map: &Map<String, Value>, name: String) -> String {
     if !map.contains_key(&name) {
         return name;

@@ -1,9 +1,9 @@
-//! Detects secrets: files by name ([`judge_path`]), and keys, tokens and numbers by form ([`Redactor`]).
+//! Detects secrets: files by name ([`judge_path`]), and keys, tokens and card numbers in texts by form ([`Redactor`]).
 //!
-//! Pure: reads no files. `files` never opens a file that [`judge_path`] calls secret. `extract` redacts the findings of
-//! a [`Redactor`] before a text leaves the worker, in tables also by column heads ([`SecretColumns`]). `llm` redacts again
-//! before it sends text to a server. A password that looks like a word is not detected. Code that splits a text before
-//! redaction asks [`unsplittable_range`] whether the split cuts a secret.
+//! Pure: reads no files. `files` never opens a file that [`judge_path`] calls secret. `extract` redacts text with a
+//! [`Redactor`] before the text leaves the worker process, in tables also by column headers ([`SecretColumns`]). `llm`
+//! redacts again before it sends text to a server. A password that looks like a word is not detected. Code that splits a
+//! text before redaction calls [`unsplittable_range`] to avoid a split inside a secret.
 
 mod patterns;
 mod redact;

@@ -1,4 +1,4 @@
-//! Detects secrets by the word before them: `api_key = ...`, a password in a URL, a request header.
+//! Detects secrets in texts by what comes before them: a name such as in `api_key = ...`, a URL, or a request header.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,38 +9,39 @@ use regex::Regex;
 
 use crate::secrets::patterns::compile_alternatives;
 
-/// Upper limit of a value that is never split from its name; enough for signed session tokens. Longer values are
-/// redacted as well, but only within the text of their name.
+/// A value of up to this many bytes is never split from its name, which is enough for signed session tokens. Longer values
+/// are redacted as well, but only the part in the same text as the name.
 pub(super) const MAX_VALUE_BYTES: usize = 4 << 10;
 
-/// A word that introduces a secret, and the separators that may follow: also the bar between table cells, and nested
-/// quotes.
+/// A name that introduces a secret, such as `api_key`, with a quote that may follow, also an escaped one.
 const NAME_PATTERN: &str = concat!(
     r"(?i:secret|token|passwd|password|passphrase|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?key|bearer)",
     r#"[A-Za-z0-9_]*(?:\\*["'])?"#
 );
+/// A separator between a name and its value, also the bar between table cells.
 const SEPARATOR_PATTERN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
-/// No upper bound, which would cost the matcher a state per character.
+/// A value in quotes or without. It has no maximum length, which would cost the regex engine a state per character.
 const VALUE_PATTERN: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
 
-/// A value after an introducing word: group 1 is the value.
+/// A name, a separator and a value, as in `api_key = ...`; group 1 is the value.
 static ASSIGNED: LazyLock<Regex> =
     LazyLock::new(|| compile_alternatives(&[&format!(r"{NAME_PATTERN}(?:{SEPARATOR_PATTERN}|\s+){VALUE_PATTERN}")]));
 
-/// An introducing word at the end of a text, and a value at the start of the next.
+/// A name that introduces a secret, at the end of a text; the value may be at the start of the next text.
 static TRAILING_NAME: LazyLock<Regex> =
     LazyLock::new(|| compile_alternatives(&[&format!(r#"{NAME_PATTERN}(?:{SEPARATOR_PATTERN}|\s*)(?:\\*["'])?$"#)]));
+/// A value at the start of a text; group 1 is the value.
 static LEADING_VALUE: LazyLock<Regex> = LazyLock::new(|| compile_alternatives(&[&format!(r"^\s*{VALUE_PATTERN}")]));
 
-/// A possible name and password in a request header: group 1.
+/// The word `Basic` of a request header and a value; group 1, the value, may be an encoded user name and password.
 static BASIC_AUTH: LazyLock<Regex> =
     LazyLock::new(|| compile_alternatives(&[r"(?-u:\b)(?i-u:basic)[ \t]+([A-Za-z0-9+/]{6,}=*)"]));
 
-/// The password in a URL: group 1.
+/// A user name and password in a URL; group 1 is the password.
 static URL_PASSWORD: LazyLock<Regex> =
     LazyLock::new(|| compile_alternatives(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
 
-/// Finds introduced secrets: the whole match, and the secret in it.
+/// Finds secrets with a name, header or URL before them. Returns the range of each match, and of the secret inside it.
 pub(super) fn named_secrets(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
     let is_secret = |it: &Range<usize>| looks_random(&text[it.clone()]) || is_aws_secret_key(text, it);
     let assigned = capture_ranges(&ASSIGNED, text).filter(move |(_, it)| is_secret(it));
@@ -48,26 +49,26 @@ pub(super) fn named_secrets(text: &str) -> impl Iterator<Item = (Range<usize>, R
     assigned.chain(headers).chain(capture_ranges(&URL_PASSWORD, text))
 }
 
-/// Finds matches and their group 1.
+/// Returns the range of each match of a pattern, and of its group 1.
 fn capture_ranges<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
     regex.captures_iter(text).filter_map(|it| Some((it.get(0)?.range(), it.get(1)?.range())))
 }
 
-/// Finds a random-looking value at the start of a text.
+/// Returns the range of a random-looking value at the start of a text.
 pub(super) fn leading_value(text: &str) -> Option<Range<usize>> {
     let found = LEADING_VALUE.captures(text)?.get(1)?;
     looks_random(found.as_str()).then(|| found.range())
 }
 
-/// Whether a text ends with a word that introduces a value in the next text.
+/// Whether a text ends with a name such as `api_key:`, whose value may be in the next text.
 pub(super) fn ends_with_name(text: &str) -> bool {
-    /// Bytes checked at the end of a text: a name with quotes.
+    /// Bytes examined at the end of a text: enough for a name with quotes.
     const NAME_BYTES: usize = 128;
     TRAILING_NAME.is_match(&text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..])
 }
 
-/// Tells a generated value from words, names and calls: a long hex number, or mixed lower case, upper case and digits.
-/// The fewer of these kinds it has, the longer it must be, and the less like words and dates.
+/// Whether a value looks generated, unlike words, names and calls: a long hexadecimal number, or a mixture of lower case,
+/// upper case and digits. The fewer of these kinds a value has, the longer it must be, and the less like words and dates.
 fn looks_random(value: &str) -> bool {
     let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
     let digits = count(u8::is_ascii_digit);
@@ -81,7 +82,7 @@ fn looks_random(value: &str) -> bool {
     enough || (digits >= 4 && is_hex())
 }
 
-/// Entropy in bits per character.
+/// Returns the Shannon entropy of a value in bits per character.
 fn entropy(value: &str) -> f64 {
     let mut counts = [0u32; 256];
     value.bytes().for_each(|it| counts[usize::from(it)] += 1);
@@ -89,20 +90,20 @@ fn entropy(value: &str) -> f64 {
     counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
 }
 
-/// Whether a value is not the name of a file, function or date. Names consist of words and numbers of some length, or
-/// have separators throughout.
+/// Whether a value is not a date, or the name of a file or function. Such names consist of words and numbers of several
+/// characters, or have separators throughout.
 fn is_jumbled(value: &str) -> bool {
-    /// Minimum length of the longest part.
+    /// Minimum length of the longest part without separators.
     const MIN_PART_LENGTH: usize = 16;
     let parts = || value.split(|it: char| !it.is_ascii_alphanumeric());
     let longest = parts().map(str::len).max().unwrap_or_default();
     let letters: usize = parts().map(str::len).sum();
     let pieces: usize = parts().map(|it| count_words(it.as_bytes())).sum();
-    // Words average more than 3.5 letters.
+    // The parts have at most 3.5 characters on average; words are longer.
     longest >= MIN_PART_LENGTH && pieces * 7 >= letters * 2
 }
 
-/// Counts the words and numbers in joined letters and digits, as in `getKey2OfHTTPServer`.
+/// Counts the words and numbers in letters and digits without separators, as in `getKey2OfHTTPServer`.
 fn count_words(text: &[u8]) -> usize {
     let begins = |at: usize| {
         let (before, now) = (text[at - 1], text[at]);
@@ -114,7 +115,8 @@ fn count_words(text: &[u8]) -> usize {
     usize::from(!text.is_empty()) + (1..text.len()).filter(|it| begins(*it)).count()
 }
 
-/// Whether a value has the name and length of an AWS secret key; some contain no digit.
+/// Whether a value has the name, length and letters of an AWS secret key. Not every such key looks random to
+/// `looks_random`, because some contain no digit.
 fn is_aws_secret_key(text: &str, value: &Range<usize>) -> bool {
     let near = &text[text.ceil_char_boundary(value.start.saturating_sub(48))..value.start];
     let name: String = near.chars().filter(char::is_ascii_alphabetic).map(|it| it.to_ascii_lowercase()).collect();
@@ -126,7 +128,7 @@ fn is_aws_secret_key(text: &str, value: &Range<usize>) -> bool {
         && ["secretaccesskey", "awssecretkey"].iter().any(|it| name.ends_with(it))
 }
 
-/// Whether this is a base64-encoded `name:password`, as in request headers.
+/// Whether a value is the base64 form of `name:password`, as in request headers.
 fn is_login(base64: &str) -> bool {
     let Ok(bytes) = STANDARD_NO_PAD.decode(base64.trim_end_matches('=')) else { return false };
     let login = str::from_utf8(&bytes).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Detects keys, tokens and numbers in texts by their form.
+//! `Redactor`: replaces secrets in the texts of a document, detected by their form.
 //!
-//! Only forms made to be recognised: formats with a prefix or a checksum, private keys between their markers, and
-//! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 are kept. This file
-//! detects private keys; `tokens`, `named_values` and `card_numbers` detect the rest.
+//! Detects only distinctive forms: formats with a prefix or a checksum, private keys between their markers, and
+//! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 text are kept. This file
+//! detects private keys; `tokens`, `named_values` and `card_numbers` detect the other forms.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,21 +12,21 @@ use crate::secrets::card_numbers::find_numbers;
 use crate::secrets::named_values::{ends_with_name, leading_value, named_secrets};
 use crate::secrets::tokens::TOKENS;
 
-/// Replaces a secret.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Version of the redaction rules. Change it with the rules, so that files are indexed again.
+/// Version of the redaction rules. A changed version makes vic index all files again, so change it with the rules.
 pub const RULES_VERSION: &str = "5";
 
-/// Upper limit of a private key: 16,384 bits of RSA take 13 KiB.
+/// Maximum bytes of a private key, which bounds the search for its end; an RSA key of 16,384 bits takes 13 KiB.
 pub(super) const MAX_KEY_BYTES: usize = 32 << 10;
 
-/// Marker before the kind of a key.
+/// Marker at the start of a private key, followed by the kind of key.
 pub(super) const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &str = "-----END ";
 
-/// Redacts the texts of one document, in order. A private key may span texts, and a value may stand in the paragraph
-/// after its name.
+/// Redacts the texts of one document, which must be passed in order, because a private key may span several texts, and a
+/// value may be in the paragraph after its name.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     redaction: Redaction,
@@ -36,22 +36,22 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Makes a censor for a new document.
+    /// Makes a redactor for a new document.
     pub fn new(redaction: Redaction) -> Redactor {
         Redactor { redaction, in_key: false, ends_with_name: false, found: 0 }
     }
 
-    /// Returns the number of redactions so far.
+    /// Returns the number of secrets redacted so far.
     pub fn found(&self) -> u32 {
         self.found
     }
 
-    /// Redacts the next text; borrowed if it has no secrets.
+    /// Redacts the next text of the document; the result is borrowed if the text has no secrets.
     pub fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         self.redact_with_known(text, Vec::new())
     }
 
-    /// As [`Redactor::redact`], with secret ranges that are known already.
+    /// Redacts the next text like [`Redactor::redact`], and also the ranges in `known`, which the caller has found.
     pub(super) fn redact_with_known<'t>(&mut self, text: &'t str, known: Vec<Range<usize>>) -> Cow<'t, str> {
         match self.secret_ranges_with_known(text, known) {
             places if places.is_empty() => Cow::Borrowed(text),
@@ -59,7 +59,7 @@ impl Redactor {
         }
     }
 
-    /// Returns the ranges of secrets in the next text, in order.
+    /// Returns the ranges of the secrets in the next text, in order.
     pub fn secret_ranges(&mut self, text: &str) -> Vec<Range<usize>> {
         self.secret_ranges_with_known(text, Vec::new())
     }
@@ -77,13 +77,13 @@ impl Redactor {
         places
     }
 
-    /// Finds a value at the start of a text if the previous text ended with its name.
+    /// Finds a random-looking value at the start of a text if the previous text ended with a name such as `api_key:`.
     fn leading_value(&mut self, text: &str) -> Option<Range<usize>> {
         let named = std::mem::replace(&mut self.ends_with_name, ends_with_name(text));
         if named { leading_value(text) } else { None }
     }
 
-    /// Finds private keys, including parts of keys that span texts.
+    /// Finds private keys, including the parts of keys that span several texts.
     fn private_keys(&mut self, text: &str) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         let mut at = 0;
@@ -104,7 +104,8 @@ impl Redactor {
     }
 }
 
-/// Returns the private key with its marker at `begin`; `None` for other markers.
+/// Returns the range of the private key whose start marker is at `begin`; `None` if that marker is of something else, such
+/// as a certificate.
 pub(super) fn private_key_at(text: &str, begin: usize) -> Option<Range<usize>> {
     let at = begin + KEY_BEGIN.len();
     let label = text[at..].split("-----").next().unwrap_or_default();
@@ -140,7 +141,8 @@ fn can_be_key_line(line: &str) -> bool {
     base64 || header
 }
 
-/// Finds secrets within one text, except private keys: the range with its context, and the secret in it.
+/// Finds the secrets in one text, except private keys. Returns the range of each secret with the words before it, and the
+/// range of the secret alone.
 pub(super) fn secrets_with_context(
     text: &str,
     redaction: Redaction,
@@ -150,7 +152,7 @@ pub(super) fn secrets_with_context(
     tokens.chain(named_secrets(text)).chain(numbers.into_iter().flatten())
 }
 
-/// Sorts ranges and merges those that touch.
+/// Sorts ranges, and merges those that overlap or touch.
 pub(super) fn merge_ranges(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|it| it.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
@@ -169,7 +171,7 @@ fn replace_ranges(text: &str, places: &[Range<usize>]) -> String {
     for place in places {
         cleaned.push_str(&text[at..place.start]);
         cleaned.push_str(REDACTED);
-        // A key that ends with its line must not consume the line end.
+        // Keeps the line break after a private key that ends with its line.
         if text[place.clone()].ends_with('\n') {
             cleaned.push('\n');
         }
@@ -243,7 +245,7 @@ mod tests {
         #[test]
         fn arbitrary_texts_keep_all_but_secret_ranges(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
             let [mut finder, mut censor] = [(); 2].map(|()| Redactor::new(Redaction::All));
-            // A key that ends with its line keeps the line end.
+            // Ignores line breaks, because redaction keeps the line break after a private key.
             let words = |text: &str| text.replace('\n', "");
             for text in &texts {
                 let (ranges, clean) = (finder.secret_ranges(text), censor.redact(text));

@@ -1,4 +1,4 @@
-//! Safe split points: a text must not be split within a secret, because the halves would not be recognised.
+//! Finds where a text must not be split: inside a secret, because its halves would not be recognised and redacted.
 
 use std::ops::Range;
 
@@ -6,17 +6,19 @@ use crate::model::Redaction;
 use crate::secrets::named_values::MAX_VALUE_BYTES;
 use crate::secrets::redact::{KEY_BEGIN, MAX_KEY_BYTES, merge_ranges, private_key_at, secrets_with_context};
 
-/// Context in bytes on both sides of a cut: more than a token, or a name and its value.
+/// Bytes examined on both sides of a split point: more than a token takes, or a name and its value.
 const CONTEXT_BYTES: usize = 8 << 10;
-/// Context for a cut at whitespace, which no token contains: digit groups or a name before it, and a value after it.
+/// Bytes examined on both sides of a split point at whitespace. Fewer are enough, because no token contains whitespace:
+/// groups of digits or a name may be before the point, and a value after it.
 const SPACE_CONTEXT_BEFORE: usize = 1 << 10;
 const SPACE_CONTEXT_AFTER: usize = MAX_VALUE_BYTES + SPACE_CONTEXT_BEFORE;
-/// Length of the longest secret: a private key with its markers and kind.
+/// Maximum bytes of a secret: a private key with its markers and kind.
 pub const MAX_SECRET_BYTES: usize = MAX_KEY_BYTES + 256;
 
-/// Returns the range around `at` that must not be split: a secret with the word before it. `None` if a split is safe.
+/// Returns the range around `at` that must not be split: a secret with the name before it. `None` if a split at `at` is
+/// safe.
 ///
-/// Ignores the redaction setting: a few bytes more or less per piece do not matter.
+/// Does not depend on the redaction setting, because pieces that are a few bytes longer or shorter do no harm.
 pub fn unsplittable_range(text: &str, at: usize) -> Option<Range<usize>> {
     let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
     let (before, behind) =
@@ -29,7 +31,7 @@ pub fn unsplittable_range(text: &str, at: usize) -> Option<Range<usize>> {
     merge_ranges(wholes).into_iter().find(|it| it.start < at && at < it.end)
 }
 
-/// Returns the private key that starts with the last marker before `at`.
+/// Returns the range of the private key that begins with the last start marker before `at`.
 fn private_key_before(text: &str, at: usize) -> Option<Range<usize>> {
     let from = text.floor_char_boundary(at.saturating_sub(MAX_SECRET_BYTES));
     let to = text.ceil_char_boundary((at + KEY_BEGIN.len()).min(text.len()));

@@ -1,8 +1,7 @@
-//! Secrets in tables: values below a head such as `api_key`.
+//! Redacts secrets in tables: values below a column header such as `api_key`.
 //!
-//! A head alone redacts nothing, or a linguistics table would lose its column `Token`: the value must look random, too,
-//! as after `token =`. In a head of several words the last ones count, because a `Token address` or `Token ID` is not a
-//! token.
+//! A value is redacted only if it also looks random, as after `token =`; otherwise a linguistics table would lose its column
+//! `Token`. In a header of several words only the last words count, because a `Token address` or `Token ID` is not a token.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,27 +16,28 @@ use crate::secrets::Redactor;
 use crate::secrets::named_values::leading_value;
 use crate::secrets::redact::REDACTED;
 
-/// Upper limit of a head in bytes; longer cells are sentences.
+/// Maximum bytes of a column header; longer cells are sentences.
 const MAX_HEAD_BYTES: usize = 48;
 
-/// Upper limit of the bars that the sheet reader writes between two cells. That many bars can stand for more columns.
+/// Maximum number of bars that the spreadsheet parser writes between two cells. This many bars may stand for any larger
+/// number of columns.
 pub const MAX_GAP_BARS: usize = 16;
 
-/// The ending of a secret head: the words that introduce a value in running text.
+/// The end of a column header above secrets: the same words that introduce a secret in running text.
 static SECRET_HEAD: LazyLock<Regex> = LazyLock::new(|| {
     let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
     Regex::new(&format!(r"(?i)(?:{words})s?(?:[ _-]?values?)?[0-9]?\W*$")).expect("a constant")
 });
 
-/// The secret columns of one table, according to the heads seen so far.
+/// The columns of one table that hold secrets, according to the headers seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct SecretColumns {
     known: BTreeSet<usize>,
-    /// First possible column of a head in an unknown column, after a gap of unknown width.
+    /// The lowest possible column of a secret header whose column is unknown, because it follows a gap of unknown width.
     from: Option<usize>,
 }
 
-/// The position of a cell: a column, or any column from there on after a gap of unknown width.
+/// The column of a cell: a known column, or after a gap of unknown width any column from the given one on.
 #[derive(Clone, Copy, Debug)]
 enum CellColumn {
     At(usize),
@@ -45,14 +45,13 @@ enum CellColumn {
 }
 
 impl SecretColumns {
-    /// For rows with heads elsewhere: redacts any random-looking cell.
+    /// Makes an instance for rows whose headers are unknown: any random-looking cell is redacted.
     pub fn with_unknown_heads() -> SecretColumns {
         SecretColumns { from: Some(0), ..SecretColumns::default() }
     }
 
-    /// Whether a cell may be below a secret head. After a gap of unknown width, prefers a false redaction to a leak.
-    /// The number of cells between the gap and this cell does not give its column, because the gap grows where the next
-    /// row leaves a cell empty.
+    /// Whether a cell may be below a secret header. After a gap of unknown width, a false redaction is preferred to a leak:
+    /// the cells since the gap do not tell the column, because the gap is wider in a row that leaves a cell empty.
     fn may_be_secret(&self, column: CellColumn) -> bool {
         match column {
             CellColumn::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
@@ -67,8 +66,8 @@ impl SecretColumns {
         }
     }
 
-    /// Returns the secret in the next cell, or records the cell as a head. Any row may hold heads, because titles and
-    /// dates may precede the heads of a sheet.
+    /// Returns the range of the secret in a cell. If there is none, and the cell is a secret header, records its column; any
+    /// row may have headers, because titles and dates may precede the header row of a sheet.
     fn check_cell(&mut self, column: CellColumn, cell: &str) -> Option<Range<usize>> {
         if self.may_be_secret(column)
             && let Some(secret) = leading_cell_value(cell)
@@ -81,8 +80,8 @@ impl SecretColumns {
         None
     }
 
-    /// Finds the secrets in rows as readers write them. Rows of a sheet have a first column and gaps of unknown width;
-    /// rows of other tables start in the first column and have all bars.
+    /// Finds the secrets in rows as file parsers write them. Rows of a sheet begin in column `sheet_from`, and have gaps of
+    /// unknown width; rows of other tables begin in the first column and have a bar between all columns.
     fn secret_ranges(&mut self, rows: &str, sheet_from: Option<usize>) -> Vec<Range<usize>> {
         let (mut places, mut at) = (Vec::new(), 0);
         for row in rows.split_inclusive('\n') {
@@ -105,9 +104,9 @@ impl SecretColumns {
 }
 
 impl Redactor {
-    /// As [`Redactor::redact`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
-    /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`MAX_GAP_BARS`] bars stand for any
-    /// number of bars.
+    /// Redacts table rows with ` | ` between cells, like [`Redactor::redact`]. `columns` holds the secret columns of earlier
+    /// rows and is updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`MAX_GAP_BARS`] bars
+    /// stand for that many bars or more.
     pub fn redact_rows<'t>(
         &mut self,
         rows: &'t str,
@@ -119,7 +118,7 @@ impl Redactor {
     }
 }
 
-/// Redacts the cells of a JSON table below secret heads.
+/// Redacts the cells of a JSON table that are below secret headers.
 pub fn redact_json_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     if redaction == Redaction::None {
         return;
@@ -138,14 +137,15 @@ pub fn redact_json_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     }
 }
 
-/// The value at the start of a cell, after quotes and emphasis marks.
+/// Returns the range of a random-looking value at the start of a cell, after quotes and emphasis marks.
 fn leading_cell_value(cell: &str) -> Option<Range<usize>> {
     let of_value = |it: char| it.is_ascii_alphanumeric() || "+/_=~.-".contains(it);
     let start = cell.find(of_value)?;
     leading_value(&cell[start..]).map(|it| start + it.start..start + it.end)
 }
 
-/// The cells of a row. A block is trimmed, so the bar beside an empty outer cell can lack a space.
+/// Returns the ranges of the cells of a row. The bar beside an empty cell at the start or end of a row may lack a space,
+/// because blocks are trimmed.
 fn cell_ranges(row: &str) -> Vec<Range<usize>> {
     let row = row.trim_end_matches('\n');
     let parts = |at: usize| {

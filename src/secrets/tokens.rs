@@ -1,4 +1,4 @@
-//! Formats of keys and tokens with a distinctive prefix.
+//! The formats of API keys and access tokens that have a distinctive prefix.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,8 @@ use regex::Regex;
 
 use crate::secrets::patterns::compile_alternatives;
 
-/// ASCII word boundaries: Unicode ones send non-English text through the slow path of the matcher.
+/// One pattern for all formats. Uses ASCII word boundaries, because Unicode ones make the regex engine slow on text that is
+/// not English.
 pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     compile_alternatives(&[
         r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?-u:\b)",
@@ -14,7 +15,7 @@ pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?-u:\b)github_pat_[A-Za-z0-9_]{22,255}",
         r"(?-u:\b)gl(?:pat|rt|dt|ptt)-[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.?[a-z0-9]{7,9}(?-u:\b))?",
         r"(?-u:\b)xox[abceoprs]-[A-Za-z0-9-]{10,250}",
-        // Slack browser tokens appear cookie-encoded.
+        // Slack browser tokens, which appear percent-encoded, as in cookies.
         r"(?-u:\b)xoxd-[A-Za-z0-9%+/=_-]{10,500}",
         r"(?-u:\b)xapp-[0-9]-[A-Za-z0-9-]{10,250}",
         r"hooks\.slack\.com/services/T[A-Za-z0-9_]+/B[A-Za-z0-9_]+/[A-Za-z0-9_]{16,}",

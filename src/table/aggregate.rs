@@ -1,4 +1,4 @@
-//! Exact aggregates of a column, with the rows that prove them and the cells that were excluded.
+//! Computes exact sums, means, counts and extremes of a column, with the rows that prove them and the excluded cells.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,14 +10,14 @@ use crate::table::column::{Column, ColumnType, ExclusionReason};
 use crate::table::date::CellDate;
 use crate::table::grid::Table;
 
-/// Example cells reported per reason.
+/// Maximum number of excluded cells that are reported as examples for each reason.
 const MAX_EXAMPLES: usize = 5;
-/// Upper limit of an example cell in bytes.
+/// Maximum bytes of an example cell; a longer one is cut.
 const MAX_EXAMPLE_BYTES: usize = 200;
-/// Extra decimals of a mean, compared with its cells.
+/// A mean is rounded to this many more decimals than the sum has.
 const EXTRA_MEAN_DECIMALS: i64 = 6;
 
-/// First cells that mark a row of totals.
+/// A row is a row of totals if its first cell is one of these words.
 const TOTAL_WORDS: &[&str] = &[
     "total",
     "totals",
@@ -37,7 +37,7 @@ const TOTAL_WORDS: &[&str] = &[
     "suma",
 ];
 
-/// Excluded cells, by reason.
+/// The number of excluded cells and some examples, by reason.
 #[derive(Default)]
 struct ExcludedCells(BTreeMap<ExclusionReason, (u64, Vec<TableCell>)>);
 
@@ -61,8 +61,8 @@ impl ExcludedCells {
     }
 }
 
-/// Returns the rows of totals among `rows`, found by their first cell; they would count twice. Empty if all rows are
-/// totals.
+/// Returns the rows of totals among `rows`, to exclude them, because they would count the other rows twice. Empty if all
+/// rows are totals.
 pub(super) fn total_rows(table: &Table, rows: &[usize]) -> HashSet<usize> {
     let found: HashSet<usize> = rows.iter().copied().filter(|it| is_total(table, *it)).collect();
     if found.len() == rows.len() { HashSet::new() } else { found }
@@ -70,11 +70,11 @@ pub(super) fn total_rows(table: &Table, rows: &[usize]) -> HashSet<usize> {
 
 fn is_total(table: &Table, row: usize) -> bool {
     let Some(first) = (0..table.width()).map(|it| table.cell(row, it)).find(|it| !it.is_empty()) else { return false };
-    // The longest word has 14 letters.
+    // Skips long cells quickly; no word in the list is longer.
     first.len() < 24 && TOTAL_WORDS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
 }
 
-/// Shared input of the aggregates of one query.
+/// Input that all aggregates of one query share.
 pub(super) struct Aggregation<'t> {
     pub(super) table: &'t Table,
     /// Rows of totals, which are excluded.
@@ -83,23 +83,23 @@ pub(super) struct Aggregation<'t> {
     pub(super) max_evidence: usize,
 }
 
-/// An aggregate and the rows that prove it.
+/// The value of an aggregate and the rows that prove it.
 pub(super) struct AggregateResult {
     pub(super) value: TableValue,
-    /// The first of the proving rows.
+    /// Indexes of the proving rows, at most `max_evidence`.
     pub(super) rows: Vec<usize>,
-    /// The value in comparable form, to sort groups.
+    /// The value in a form that can be compared, to sort groups.
     pub(super) sort_value: Option<SortValue>,
 }
 
-/// A comparable value.
+/// A value that can be compared with others of its column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SortValue {
     Number(BigDecimal),
     Date(CellDate),
 }
 
-/// Parses a cell as the comparable value of its column.
+/// Parses a cell as a date in a date column, else as a number.
 pub(super) fn sort_value(column: &Column, text: &str) -> Result<SortValue, ExclusionReason> {
     match column.kind {
         ColumnType::Date => column.parse_date(text).map(SortValue::Date),
@@ -108,7 +108,7 @@ pub(super) fn sort_value(column: &Column, text: &str) -> Result<SortValue, Exclu
 }
 
 impl Aggregation<'_> {
-    /// Computes an aggregate over `rows`.
+    /// Computes an aggregate of a column over `rows`; without a column only `count` is possible.
     ///
     /// # Errors
     /// `sum` and `avg` need numbers; `min` and `max` need numbers or dates.
@@ -180,7 +180,7 @@ impl Aggregation<'_> {
         };
         let text = match &order {
             Some(SortValue::Number(number)) => Some(number.to_plain_string()),
-            // As written: the cell shows the precision.
+            // Shows a date as the cell writes it, because that has the right precision.
             Some(SortValue::Date(_)) => proof.first().map(|it| self.table.cell(*it, column.index).to_string()),
             None => None,
         };
@@ -197,7 +197,7 @@ impl Aggregation<'_> {
         AggregateResult { value, rows: proof, sort_value: order }
     }
 
-    /// Counts the non-empty cells of a column.
+    /// Counts the non-empty cells of a column; empty cells and totals are reported as excluded.
     fn count_cells(&self, column: &Column, rows: &[usize]) -> AggregateResult {
         let mut left = ExcludedCells::default();
         let mut counted = Vec::new();
@@ -245,7 +245,7 @@ fn kind_description(kind: ColumnType) -> &'static str {
     }
 }
 
-/// The sum, with the decimals of the most precise number.
+/// Returns the exact sum, with as many decimals as the most precise number.
 fn sum(counted: &[(usize, SortValue)]) -> BigDecimal {
     let (sum, decimals) = counted.iter().fold((BigDecimal::zero(), 0), |(sum, decimals), it| match &it.1 {
         SortValue::Number(number) => (sum + number, decimals.max(number.fractional_digit_count())),
@@ -254,7 +254,7 @@ fn sum(counted: &[(usize, SortValue)]) -> BigDecimal {
     sum.with_scale(decimals)
 }
 
-/// The mean, and whether it is exact (a third is not).
+/// Returns the mean, and whether it is exact; one third, for example, is rounded.
 fn mean(sum: &BigDecimal, rows: u64) -> (BigDecimal, bool) {
     let count = BigDecimal::from(rows);
     let (_, decimals) = sum.as_bigint_and_exponent();

@@ -1,4 +1,4 @@
-//! Answers questions in words from tables, only where the answer is certain.
+//! Answers a question in words, such as `which month cost most?`, from tables, only where the answer is certain.
 
 use bigdecimal::BigDecimal;
 
@@ -8,7 +8,7 @@ use crate::table::grid::Table;
 use crate::table::query;
 use crate::table::question::{Intent, Label, MONTHS, ParsedQuestion, parse_question};
 
-/// Upper limit of proving rows in an answer.
+/// Maximum number of proving rows that an answer shows.
 const MAX_PROVING_ROWS: u32 = 20;
 
 /// The answer of a table to a question.
@@ -16,27 +16,27 @@ const MAX_PROVING_ROWS: u32 = 20;
 pub struct TableAnswer {
     /// One sentence: `March 2025: 412.50 EUR (sum of amount over 7 rows)`.
     pub text: String,
-    /// The value alone, an exact decimal number.
+    /// The value alone, as a decimal number without unit.
     pub value: String,
-    /// Unit or currency, if the cells or the head name one.
+    /// Unit or currency, if the cells or the column header name one.
     pub unit: Option<String>,
-    /// Index into the tables passed in.
+    /// Index into the tables passed to `answer_question`.
     pub table: usize,
-    /// Proving rows with their places; at most 20.
+    /// The rows that prove the value, with their locations; at most 20.
     pub rows: Vec<TableRow>,
-    /// Number of proving rows.
+    /// Number of rows that prove the value, including those that `rows` leaves out.
     pub total_rows: u64,
     /// Confidence, 0 to 1: 0.9 if every word names a column or a value, less if a rule chose the column.
     pub confidence: f32,
-    /// The equivalent request.
+    /// The table request that computes the same value.
     pub request: TableRequest,
 }
 
 /// Answers a question from tables. Returns `None` if no table answers with certainty, or if two answers differ.
 ///
-/// The tables come from [`crate::table::tables_of_document`]; `name` of a table may be set to the path of its file, so that a
-/// year in it counts. The question is parsed before any cell is read, so other questions cost almost nothing. Tables of
-/// more than half a million cells are skipped.
+/// The tables come from [`crate::table::tables_of_document`]. The caller may set the `name` of a table to the path of its
+/// file, so that a year in the path counts as the year of the rows. The question is parsed before any cell is read, so
+/// questions that are not about tables cost almost nothing. Tables of more than half a million cells are skipped.
 pub fn answer_question(question: &str, tables: &[Table]) -> Option<TableAnswer> {
     let mut found: Option<TableAnswer> = None;
     for (index, table) in tables.iter().enumerate() {
@@ -68,8 +68,8 @@ fn answer_from_table(question: &str, table: &Table, index: usize) -> Option<Tabl
     let unread: u64 = value.left_out.iter().filter(|it| it.reason == "no number").map(|it| it.cells).sum();
     let (text, less) = match unread {
         0 => (text, 0.0),
-        1 => (format!("{text}; 1 cell is no number"), 0.1),
-        _ => (format!("{text}; {unread} cells are no numbers"), 0.1),
+        1 => (format!("{text}; 1 cell is not a number"), 0.1),
+        _ => (format!("{text}; {unread} cells are not numbers"), 0.1),
     };
     Some(TableAnswer {
         text,
@@ -83,7 +83,7 @@ fn answer_from_table(question: &str, table: &Table, index: usize) -> Option<Tabl
     })
 }
 
-/// The request for this table alone.
+/// Returns the request without the choice of a table, to run it on one given table.
 fn without_selection(request: &TableRequest) -> TableRequest {
     TableRequest { table: None, sheet: None, ..request.clone() }
 }
@@ -95,7 +95,7 @@ fn is_of_one_year(table: &Table, column: usize) -> bool {
     years.all(|it| Some(it) == first)
 }
 
-/// Whether every non-empty cell of a date column lies in a period.
+/// Whether every non-empty cell of a date column is precise enough for this kind of period.
 fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
     let column = Column::analyze(table, column, None);
     let is_dated = |row: usize| match table.cell(row, column.index) {
@@ -107,7 +107,7 @@ fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
 
 type AnswerParts = (String, TableValue, Vec<TableRow>, u64);
 
-/// The value over all rows that match the filter.
+/// Answers with one value over all rows that match the filter.
 fn single_value(asked: &ParsedQuestion, response: TableResponse) -> Option<AnswerParts> {
     let value = response.result.first()?.clone();
     if value.rows == 0 {
@@ -143,7 +143,7 @@ fn single_value(asked: &ParsedQuestion, response: TableResponse) -> Option<Answe
     Some((text, value, response.rows.clone(), total))
 }
 
-/// The group with the largest or smallest value; several groups on a tie.
+/// Answers with the group that has the largest or smallest value, or with both groups if two are equal.
 fn best_group(asked: &ParsedQuestion, table: &Table, response: TableResponse) -> Option<AnswerParts> {
     let first = response.groups.first()?;
     let value = first.result.first()?.clone();
@@ -154,7 +154,7 @@ fn best_group(asked: &ParsedQuestion, table: &Table, response: TableResponse) ->
         .filter(|it| it.result.first().is_some_and(|it| is_equal_value(it, &value)))
         .map(|it| it.key.as_str())
         .collect();
-    // A row without a group, or an uncounted cell, could change the best group.
+    // There is no certain answer if a row has no period, or a cell was excluded: either could change the best group.
     let is_open = match asked.label {
         Label::Period(column, period) => !all_dated(table, column, period),
         _ => false,
@@ -197,7 +197,7 @@ fn extreme_word(intent: Intent) -> &'static str {
     if intent == Intent::Least { "least" } else { "largest" }
 }
 
-/// Label of a row: its first cells with text.
+/// Names a row in the answer by its first four cells with text.
 fn row_label(row: &TableRow, asked: &ParsedQuestion) -> String {
     let is_told = |(at, cell): &(usize, &String)| {
         Some(*at) != asked.measure && !cell.is_empty() && !crate::table::number::is_number(cell)
@@ -206,7 +206,7 @@ fn row_label(row: &TableRow, asked: &ParsedQuestion) -> String {
     if cells.is_empty() { row.place.clone() } else { cells.join(", ") }
 }
 
-/// `2025-03` -> `March 2025`.
+/// Formats the key of a month for the answer: `2025-03` -> `March 2025`.
 fn format_key(key: &str, asked: &ParsedQuestion) -> String {
     let Label::Period(_, TablePeriod::Month) = asked.label else { return key.to_string() };
     let Some((year, month)) = key.rsplit_once('-') else { return key.to_string() };

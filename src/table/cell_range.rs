@@ -1,19 +1,19 @@
-//! Ranges of cells on a sheet, such as `B7:F9`: their columns and rows.
+//! Parses ranges of cells on a sheet, such as `B7:F9`, into columns and rows.
 
-/// The column letters of a cell range: `B` and `F` of `B7:F9`.
+/// Returns the first and last column letters of a cell range: `B` and `F` of `B7:F9`.
 pub(super) fn column_letters_of_range(cells: &str) -> (&str, &str) {
     let letters = |cell: &'_ str| cell.find(|it: char| it.is_ascii_digit()).unwrap_or(cell.len());
     let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
     (&first[..letters(first)], &last[..letters(last)])
 }
 
-/// The column number, from 0, of column letters.
+/// Returns the column number, from 0, of column letters: 0 for `A`.
 pub(super) fn column_number(letters: &str) -> usize {
     let number = |sum: usize, it: u8| sum.saturating_mul(26).saturating_add(usize::from(it.saturating_sub(b'A')) + 1);
     letters.bytes().fold(0, number).saturating_sub(1)
 }
 
-/// The letters of a column number, from 0.
+/// Returns the letters of a column number, from 0: `A` for 0.
 pub(super) fn column_letters(column: usize) -> String {
     let mut letters = Vec::new();
     let mut rest = column + 1;
@@ -24,7 +24,7 @@ pub(super) fn column_letters(column: usize) -> String {
     letters.into_iter().rev().collect()
 }
 
-/// The rows of a cell range: 7 and 9 of `B7:F9`.
+/// Returns the first and last row of a cell range: 7 and 9 of `B7:F9`.
 pub(super) fn rows_of_cells(cells: &str) -> Option<(u32, u32)> {
     let number = |cell: &str| cell.trim_start_matches(|it: char| it.is_ascii_uppercase()).parse::<u32>().ok();
     let (first, last) = cells.split_once(':').unwrap_or((cells, cells));

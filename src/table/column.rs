@@ -1,4 +1,4 @@
-//! Detects the type of a column and parses its cells.
+//! Detects the type of a table column, and parses its cells as numbers or dates.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::table::grid::Table;
 use crate::table::header::is_blank;
 use crate::table::number::{self, CellNumber, NumberFormat};
 
-/// Rows sampled to detect the type when no aggregate needs the column.
+/// Number of rows that decide the type of a column.
 const SAMPLE_ROWS: usize = 1_000;
-/// Upper limit of distinct units counted in a column.
+/// Maximum number of distinct units counted in a column; further units are ignored.
 const MAX_UNITS: usize = 100;
 
-/// The type of most cells of a column.
+/// The type of the majority of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnType {
     Empty,
@@ -36,7 +36,7 @@ impl ColumnType {
     }
 }
 
-/// Why a cell is excluded.
+/// Why a cell is excluded from an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ExclusionReason {
     Empty,
@@ -62,28 +62,28 @@ impl ExclusionReason {
     }
 }
 
-/// A column with its detected type and formats.
+/// A column of a table with its detected type and formats.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) index: usize,
     pub(super) kind: ColumnType,
     number_format: NumberFormat,
     date_order: DayMonthOrder,
-    /// The unit of most numbers; empty if most have none.
+    /// The unit of most numbers in the column; empty if most have no unit.
     unit: String,
-    /// The displayed unit: as most cells write it, or as the head names it.
+    /// The unit to show in answers, as a cell writes it or the column header names it.
     pub(super) shown_unit: Option<String>,
-    /// Whether some numbers have that unit and others have none.
+    /// Whether some numbers of the column have that unit and others have no unit.
     pub(super) is_partly_bare: bool,
 }
 
 impl Column {
-    /// Reads all cells of a column.
+    /// Detects the type and formats of a column from all its cells.
     pub(super) fn analyze(table: &Table, index: usize, decimal: Option<char>) -> Column {
         Column::analyze_rows(table, index, decimal, table.len())
     }
 
-    /// Reads the first cells of a column, enough to detect its type.
+    /// Detects the type of a column from its first cells only.
     pub(super) fn sample(table: &Table, index: usize, decimal: Option<char>) -> Column {
         Column::analyze_rows(table, index, decimal, SAMPLE_ROWS)
     }
@@ -127,7 +127,7 @@ impl Column {
         column
     }
 
-    /// Parses a cell as a number. Numbers without a unit take the unit of the column.
+    /// Parses a cell as a number. A number without a unit is taken to have the unit of the column.
     pub(super) fn parse_number(&self, text: &str) -> Result<BigDecimal, ExclusionReason> {
         if is_blank(text) {
             return Err(ExclusionReason::Empty);
@@ -165,7 +165,7 @@ impl Column {
         (!before.is_empty() && number::is_known_unit(last)).then_some(unit)
     }
 
-    /// The unit as written in the first cell that has it.
+    /// Returns the unit of the column as the first cell with that unit writes it.
     fn unit_as_written(&self, table: &Table) -> String {
         let unit = |row: usize| match self.number_format.parse(table.cell(row, self.index)) {
             CellNumber::Number(_, unit) if number::unit_name(&unit) == self.unit => Some(unit),
@@ -175,8 +175,8 @@ impl Column {
     }
 }
 
-/// The unit of a column, and whether some of its numbers have none. If most numbers have none, the column has none,
-/// unless all others share one currency: accounts show it only in the first and last row.
+/// Returns the unit of a column, and whether some of its numbers have no unit. If most numbers have no unit, the column has
+/// none, unless all other numbers share one currency, because accounts show the currency only in the first and last row.
 fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
     let bare = units.remove("").unwrap_or_default();
     let is_only = units.len() == 1;
@@ -187,7 +187,7 @@ fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
     (unit, is_partly_bare)
 }
 
-/// Parses a cell that says yes or no.
+/// Parses a cell with yes or no, true or false, in English, German or French.
 pub(super) fn parse_flag(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "ja" | "wahr" | "oui" => Some(true),

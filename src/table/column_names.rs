@@ -1,12 +1,12 @@
-//! Resolves column names as users type them.
+//! Finds the column that a user names in a request, by its whole name or the beginning of it.
 
 use crate::error::{Error, Result};
 use crate::table::grid::Table;
 
-/// Upper limit of names listed in an error.
+/// Maximum number of column names that an error lists.
 const MAX_LISTED_NAMES: usize = 30;
 
-/// Returns the column with a name, ignoring case, or with a unique prefix.
+/// Returns the index of the column with this name, ignoring case, or of the only column whose name begins with it.
 ///
 /// # Errors
 /// No column has that name, or several have that prefix.
@@ -25,12 +25,12 @@ pub(super) fn resolve_column(table: &Table, name: &str, field: &'static str) -> 
         _ => {
             let named: Vec<&str> = begins.iter().take(MAX_LISTED_NAMES).map(|it| table.heads[*it].as_str()).collect();
             let text = format!("several columns begin with `{}`: {}", shorten(name), named.join(", "));
-            Err(Error::invalid(text).hint("write more of the name").field(field))
+            Err(Error::invalid(text).hint("write the whole name").field(field))
         }
     }
 }
 
-/// Lower case; runs of whitespace and underscores become one space.
+/// Returns a name in lower case, with one space for each run of whitespace and underscores.
 pub(super) fn normalize(name: &str) -> String {
     let words = name.split(|it: char| it.is_whitespace() || it == '_').filter(|it| !it.is_empty());
     words.collect::<Vec<_>>().join(" ").to_lowercase()

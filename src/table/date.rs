@@ -1,13 +1,13 @@
-//! Parses cells as dates: `2025-03-06`, `6.3.2025`, `06/03/2025`, `6 March 2025`, `März 2025`, `2025-03`, `March`.
+//! Parses table cells as dates: `2025-03-06`, `6.3.2025`, `06/03/2025`, `6 March 2025`, `März 2025`, `2025-03`, `March`.
 //!
-//! The whole cell must be a date. In `03/06/2025` the other cells of the column decide which number is the month; if
-//! they do not, the cell is not a date.
+//! The whole cell must be a date. In `03/06/2025` the other cells of the column decide which number is the month; if they do
+//! not show it, the cell is not a date.
 
 use chrono::{Datelike, NaiveDate};
 
 use crate::model::TablePeriod;
 
-/// Month names in English, German and French, without dots; abbreviations are prefixes of them.
+/// Month names in English, German and French, without dots. Any prefix of three or four letters is an abbreviation.
 const MONTHS: [&[&str]; 12] = [
     &["january", "januar", "jänner", "janvier"],
     &["february", "februar", "feber", "février"],
@@ -22,32 +22,32 @@ const MONTHS: [&[&str]; 12] = [
     &["november", "novembre"],
     &["december", "dezember", "décembre"],
 ];
-/// Letters of the shortest abbreviation.
+/// Minimum letters of the abbreviation of a month.
 const MIN_MONTH_LETTERS: usize = 3;
-/// Characters of the longest date.
+/// A cell with more bytes than this is not a date.
 const MAX_DATE_CHARS: usize = 40;
 
-/// A date with its precision: at least a year, or a month of any year.
+/// A date as precise as the cell gives it: a year, a month with or without a year, a day, or a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CellDate {
-    /// `None` for a month alone.
+    /// Year; `None` for a month alone.
     pub(crate) year: Option<i32>,
-    /// `None` for a year alone.
+    /// Month from 1; `None` for a year alone.
     pub(crate) month: Option<u32>,
-    /// `None` for a month or a year.
+    /// Day of the month; `None` for a month or a year.
     pub(crate) day: Option<u32>,
-    /// Seconds since midnight.
+    /// Time of day in seconds since midnight; 0 if the cell has no time.
     seconds: u32,
 }
 
 impl CellDate {
-    /// Returns the first second of the date, in seconds since the epoch as if it were UTC; `None` for a month alone.
+    /// Returns the first second of the date, in seconds since the Unix epoch, in UTC; `None` for a month alone.
     pub(crate) fn start(self) -> Option<i64> {
         let day = NaiveDate::from_ymd_opt(self.year?, self.month.unwrap_or(1), self.day.unwrap_or(1))?;
         Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp() + i64::from(self.seconds))
     }
 
-    /// Returns the end (exclusive): the start of the next year, month, day or second.
+    /// Returns the exclusive end of the date: the start of the next year, month, day or second.
     pub(crate) fn end(self) -> Option<i64> {
         if self.seconds > 0 {
             return Some(self.start()? + 1);
@@ -62,7 +62,8 @@ impl CellDate {
         Some(next.and_hms_opt(0, 0, 0)?.and_utc().timestamp())
     }
 
-    /// Returns the name of its period: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; `None` if the date is less precise.
+    /// Returns the name of the period that contains the date: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; `None` if the date
+    /// is not precise enough for this kind of period.
     pub(crate) fn period_name(self, period: TablePeriod) -> Option<String> {
         let (year, month) = (self.year, self.month);
         Some(match period {
@@ -77,7 +78,7 @@ impl CellDate {
     }
 }
 
-/// The order of day and month in dates with slashes, as far as a column shows it.
+/// The order of day and month in dates with slashes, as far as the cells of a column show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DayMonthOrder {
     day_first: bool,
@@ -85,7 +86,7 @@ pub(crate) struct DayMonthOrder {
 }
 
 impl DayMonthOrder {
-    /// Updates the order from a cell.
+    /// Notes the order that a cell shows: in `13/01/2025` the day must come first.
     pub(crate) fn learn(&mut self, text: &str) {
         if let Some([first, second, _]) = parse_slashes(text) {
             self.day_first |= first > 12 && second <= 12;
@@ -93,7 +94,7 @@ impl DayMonthOrder {
         }
     }
 
-    /// Parses a cell of the column.
+    /// Parses a cell of the column as a date.
     pub(crate) fn parse(self, text: &str) -> Option<CellDate> {
         let text = text.trim();
         if text.len() > MAX_DATE_CHARS || text.len() < MIN_MONTH_LETTERS {
@@ -117,7 +118,7 @@ pub(crate) fn is_date(text: &str) -> bool {
     DayMonthOrder { day_first: true, month_first: false }.parse(text).is_some() || parse_slashes(text).is_some()
 }
 
-/// Returns the month that a word names, in any of the languages. Abbreviations count, also `may` and `mar`.
+/// Returns the number of the month that a word names in English, German or French, also if abbreviated, as in `mar`.
 pub(crate) fn parse_month(word: &str) -> Option<u32> {
     let word = word.trim_end_matches('.').to_lowercase();
     if word.chars().count() < MIN_MONTH_LETTERS {
@@ -134,7 +135,7 @@ fn new_date(year: i32, month: u32, day: Option<u32>) -> Option<CellDate> {
     Some(CellDate { year: Some(year), month: Some(month), day, seconds: 0 })
 }
 
-/// Exactly `N` numbers of at most four digits, separated by `sign`.
+/// Parses exactly `N` numbers of at most four digits, separated by `sign`.
 fn parse_numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
     let mut numbers = [0; N];
     let mut parts = text.split(sign);
@@ -146,13 +147,13 @@ fn parse_numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
     parts.next().is_none().then_some(numbers)
 }
 
-/// `a/b/year`.
+/// Parses a date with slashes, `a/b/year`, in which `a` and `b` are day and month in any order.
 fn parse_slashes(text: &str) -> Option<[u32; 3]> {
     let found: [u32; 3] = parse_numbers(text.trim(), '/')?;
     (found[2] >= 1000 && (1..=31).contains(&found[0]) && (1..=31).contains(&found[1])).then_some(found)
 }
 
-/// `2025-03-06` with an optional time, `2025/03/06`, `2025-03`. `2025-Q1` is not a date.
+/// Parses `2025-03-06` or `2025/03/06` with an optional time, or `2025-03`. `2025-Q1` is not a date.
 fn parse_iso(text: &str) -> Option<CellDate> {
     let (day, time) = match text.split_once(['T', ' ']) {
         Some((day, time)) => (day, Some(time.trim())),
@@ -167,7 +168,7 @@ fn parse_iso(text: &str) -> Option<CellDate> {
     new_date(i32::try_from(year).ok()?, month, None)
 }
 
-/// `08:30`, `08:30:59.5Z`; ignores the time zone.
+/// Parses a time such as `08:30` or `08:30:59.5Z` to seconds since midnight; ignores the time zone.
 fn parse_time(time: &str) -> Option<u32> {
     let time = time.trim_end_matches('Z');
     let time = time.find(['+', '-']).map_or(time, |at| &time[..at]);
@@ -177,7 +178,7 @@ fn parse_time(time: &str) -> Option<u32> {
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// `6.3.2025` and `06.03.25`.
+/// Parses a date with dots: `6.3.2025`, `06.03.25`.
 fn parse_dotted(text: &str) -> Option<CellDate> {
     let (day, time) =
         text.split_once(' ').filter(|it| it.1.contains(':')).map_or((text, None), |it| (it.0, Some(it.1)));
@@ -187,7 +188,7 @@ fn parse_dotted(text: &str) -> Option<CellDate> {
     Some(CellDate { seconds: time.map_or(Some(0), parse_time)?, ..found })
 }
 
-/// `6 March 2025`, `March 6, 2025`, `6. März 2025`, `Mar 2025`, `March`.
+/// Parses a date with the name of a month: `6 March 2025`, `March 6, 2025`, `6. März 2025`, `Mar 2025`, `March`.
 fn parse_worded(text: &str) -> Option<CellDate> {
     let mut words = text.split(|it: char| it.is_whitespace() || it == ',').filter(|it| !it.is_empty());
     let parts = [words.next(), words.next(), words.next()];

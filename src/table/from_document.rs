@@ -1,4 +1,5 @@
-//! Finds the tables of a document: readers split a table into blocks, and one sheet may hold several tables.
+//! Builds the tables of a document from its blocks: file parsers split one table into several blocks, and one sheet may
+//! hold several tables.
 
 use std::borrow::Cow;
 
@@ -7,26 +8,27 @@ use crate::table::cell_range::{column_letters_of_range, column_number, rows_of_c
 use crate::table::grid::{Grid, Place, Table};
 use crate::table::header;
 
-/// Rows of a block above which readers of text and web pages may have split the table; excludes the line below the head
-/// of a Markdown table.
+/// Only a block with this many rows may continue in the next block, because parsers of text and web pages split a table
+/// after 30 rows, and one of them may be the line below the header of a Markdown table.
 const FULL_BLOCK_ROWS: usize = 29;
-/// Upper limit of tables per document: documents that draw each frame as a table have thousands.
+/// Maximum number of tables per document; further ones are ignored, because some documents draw thousands of frames as
+/// tables.
 const MAX_TABLES: usize = 1_000;
-/// Upper limit of columns. Cells are bounded by the rows, but each column is analysed.
+/// Maximum number of columns; further cells of a row are dropped, because the type of each column is analysed.
 const MAX_COLUMNS: usize = 1_000;
 
-/// Rows of one table or of a part of it.
+/// Rows of one table, or of a part of a table, collected from blocks.
 #[derive(Default)]
 struct TablePart {
     name: String,
     grid: Grid,
     places: Vec<Place>,
     anchors: Vec<Anchor>,
-    /// Rows in the last blocks that share one anchor.
+    /// Number of rows in the last blocks that share one anchor.
     rows_of_last: usize,
 }
 
-/// Returns the tables of a document in order. A single column counts as a table only if no table is wider.
+/// Returns the tables of a document in order. Tables with a single column are left out if any table has more columns.
 pub fn tables_of_document(document: &Document) -> Vec<Table> {
     let mut parts: Vec<TablePart> = Vec::new();
     let (mut heading, mut is_open) = (String::new(), false);
@@ -62,7 +64,7 @@ pub fn tables_of_document(document: &Document) -> Vec<Table> {
     tables
 }
 
-/// The line or row number of each line of a block; empty if unknown.
+/// Returns the line number in the file, or the row number on the sheet, of each line of a block; empty if unknown.
 fn row_numbers(block: &Block, lines: usize) -> Vec<u32> {
     if block.rows.len() == lines {
         return block.rows.clone();
@@ -104,7 +106,7 @@ impl TablePart {
         if anchor.line_start.is_some() {
             return self.rows_of_last >= FULL_BLOCK_ROWS;
         }
-        // Other formats write a table in one block of any length.
+        // Of the formats without line and cell numbers, only HTML tables are split into blocks.
         let widest =
             block.text.lines().map(|it| split_cells(&restore_outer_spaces(it)).count()).max().unwrap_or_default();
         media_type.contains("html") && self.rows_of_last > FULL_BLOCK_ROWS && widest <= self.grid.max_width()
@@ -119,13 +121,13 @@ impl TablePart {
     }
 }
 
-/// Adds the rows of a block to the last part; blank rows of a sheet start a new part.
+/// Adds the rows of a block to the last part. A gap of blank rows on a sheet starts a new part.
 fn add_block(block: &Block, parts: &mut Vec<TablePart>) {
     let lines = block.text.split('\n').count();
     let rows = row_numbers(block, lines);
     let Some(part) = parts.last_mut() else { return };
     let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(column_letters_of_range(cells).0));
-    // Rows of a sheet start in the column of their block; rows of a table start in the leftmost column.
+    // Pads the rows with empty cells if their block starts further right on the sheet than the table does.
     let mut pad = left(&block.anchor).saturating_sub(part.anchors.first().map_or(usize::MAX, left));
     let is_same = part.anchors.last() == Some(&block.anchor);
     part.rows_of_last = lines + if is_same { part.rows_of_last } else { 0 };
@@ -153,19 +155,19 @@ fn add_block(block: &Block, parts: &mut Vec<TablePart>) {
     }
 }
 
-/// Restores the spaces of empty cells at the ends of a line, which the reader trimmed.
+/// Restores the spaces around the separators of empty cells at the ends of a line, which the file parser trimmed.
 fn restore_outer_spaces(line: &str) -> Cow<'_, str> {
     let is_cut = line.starts_with('|') || line.ends_with('|');
     if is_cut { Cow::Owned(format!(" {line} ")) } else { Cow::Borrowed(line) }
 }
 
-/// Cells of a line from [`restore_outer_spaces`].
+/// Splits a line from [`restore_outer_spaces`] into its cells.
 fn split_cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(" | ").map(str::trim)
 }
 
-/// Detects the heads of a part and adds it as a new table, or as more rows of the last table if the part has no heads
-/// and lies below it on the same sheet.
+/// Detects the header rows of a part and adds the part as a new table, or as more rows of the last table if the part has no
+/// header row and is on the same sheet.
 fn finish_part(part: TablePart, document: &Document, tables: &mut Vec<Table>) {
     let found = header::detect_header(&part.grid, None);
     let sheet = |it: &[Anchor]| it.first().and_then(|it| it.sheet.clone());
@@ -215,7 +217,7 @@ fn append_rows(part: TablePart, above: &mut Table) {
 }
 
 impl Table {
-    /// The same table with `rows` head rows, without detection.
+    /// Returns the same table with `rows` header rows, instead of the detected number.
     pub(super) fn with_heads(&self, rows: u32) -> Table {
         let found = header::detect_header(&self.grid, Some(rows));
         let left = self

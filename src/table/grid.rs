@@ -1,11 +1,11 @@
-//! A table of a document: its cells, its heads, and the place of each row.
+//! `Table`: the cells of one table of a document, its column names, and the location of each row.
 //!
-//! The cells are stored in one string: a hundred thousand rows take a few allocations.
+//! All cells are stored in one string, so that a hundred thousand rows need only a few allocations.
 
 use crate::model::{Anchor, TableRow};
 use crate::table::cell_range::column_letters_of_range;
 
-/// Rows of cells.
+/// Rows of cells, stored in one string.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
     text: String,
@@ -17,7 +17,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Adds a row. Drops text beyond 4 GiB, which no document has.
+    /// Adds a row. Drops cells beyond 4 GiB of text, because offsets have 32 bits; no document has that much.
     pub(crate) fn push<'t>(&mut self, cells: impl Iterator<Item = &'t str>) {
         let Ok(start) = u32::try_from(self.ends.len()) else { return };
         self.starts.push(start);
@@ -29,7 +29,7 @@ impl Grid {
         self.max_width = self.max_width.max(self.ends.len() - start as usize);
     }
 
-    /// Approximate memory use in bytes.
+    /// Approximate memory use of the grid in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + (self.ends.len() + self.starts.len()) * size_of::<u32>()
     }
@@ -67,49 +67,50 @@ impl Grid {
     }
 }
 
-/// A table of a document, with detected heads.
+/// A table of a document, with detected header rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Name of its sheet, or the heading above it; may be empty.
+    /// Name of the sheet, or the heading above the table; may be empty.
     pub name: String,
-    /// Whether it is on a sheet.
+    /// Whether the table is on a sheet of a spreadsheet.
     pub is_sheet: bool,
-    /// Whether its numbers have a decimal point, as in most spreadsheets. OpenDocument stores them as displayed.
+    /// Whether a dot in numbers is always a decimal point, as in most spreadsheet formats. OpenDocument stores numbers as
+    /// they are displayed.
     pub(super) has_dots: bool,
-    /// Its number in the document, from 1.
+    /// Number of the table in the document, from 1.
     pub number: u32,
-    /// Number of head rows: 0, 1 or 2.
+    /// Number of header rows: 0, 1 or 2.
     pub head_rows: u32,
-    /// Names of the columns.
+    /// Names of the columns: from the header rows, or letters.
     pub heads: Vec<String>,
-    /// False if a limit truncated the document.
+    /// False if a limit truncated the document, so that rows may be missing.
     pub is_whole: bool,
-    /// All rows, including heads and rows above them.
+    /// All rows, including header rows and title rows above them.
     pub(super) grid: Grid,
-    /// Place of each row.
+    /// Location of each row of the grid.
     pub(super) places: Vec<Place>,
     /// Anchors of the blocks that hold the rows.
     pub(super) anchors: Vec<Anchor>,
-    /// The first row below the heads.
+    /// Index in the grid of the first row below the header rows.
     pub(super) first: usize,
 }
 
-/// Place of a row.
+/// Location of a row in its document.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    /// Index of the block.
+    /// Index into the table's `anchors`.
     pub(super) block: u32,
-    /// Line of the file or row of the sheet, from 1; 0 where that is unknown.
+    /// Line of the file or row of the sheet, from 1; 0 if unknown.
     pub(super) row: u32,
 }
 
 impl Table {
-    /// Number of rows below the heads.
+    /// Number of rows below the header rows.
     pub fn len(&self) -> usize {
         self.grid.len() - self.first
     }
 
-    /// Whether there are no rows below the heads.
+    /// Whether there are no rows below the header rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -119,24 +120,24 @@ impl Table {
         self.heads.len()
     }
 
-    /// Approximate memory use in bytes.
+    /// Approximate memory use of the table in bytes.
     pub fn bytes(&self) -> usize {
         self.grid.bytes() + self.places.len() * size_of::<Place>() + self.anchors.len() * size_of::<Anchor>()
     }
 
-    /// Returns a cell, row and column from 0; empty beyond the end of a short row.
+    /// Returns a cell; `row` (below the header rows) and `column` count from 0. Empty beyond the end of a short row.
     pub fn cell(&self, row: usize, column: usize) -> &str {
         self.grid.cell(self.first + row, column)
     }
 
-    /// Returns a row with its place.
+    /// Returns the cells of a row and its location in the document.
     pub fn row(&self, row: usize) -> TableRow {
         let cells = (0..self.width()).map(|it| self.cell(row, it).to_string()).collect();
         let anchor = self.anchor(row);
         TableRow { place: self.place(row), anchor, cells }
     }
 
-    /// Describes the place of a row: `line 7`, `sheet Q1, B7:F7`, or `table 2, row 5` in formats without either.
+    /// Describes the location of a row: `line 7`, `sheet Q1, B7:F7`, or `table 2, row 5` in formats without lines and cells.
     pub fn place(&self, row: usize) -> String {
         let anchor = self.anchor(row);
         let place = self.places[self.first + row];
@@ -148,7 +149,7 @@ impl Table {
         if above.is_empty() { own } else { format!("{above}, {own}") }
     }
 
-    /// Returns the machine-readable place of a row.
+    /// Returns the location of a row as an anchor.
     fn anchor(&self, row: usize) -> Anchor {
         let place = self.places[self.first + row];
         let block = self.anchors.get(place.block as usize).cloned().unwrap_or_default();
@@ -166,10 +167,10 @@ impl Table {
         }
     }
 
-    /// Rows with fewer or more cells than heads.
+    /// Returns the number of rows with fewer or more cells than the header rows.
     pub(super) fn ragged(&self) -> usize {
         if self.head_rows == 0 || self.anchors.first().is_none_or(|it| it.line_start.is_none()) {
-            // Readers of other formats omit empty cells at the end of a row.
+            // Not counted in formats without line numbers, because their parsers omit empty cells at the end of a row.
             return 0;
         }
         let width = (0..self.first).map(|it| self.grid.width(it)).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Detects zero, one or two head rows of a table from their cells and the cells below.
+//! Detects whether a table has zero, one or two header rows, from the types of their cells and of the cells below.
 
 use std::collections::HashSet;
 
@@ -6,21 +6,21 @@ use crate::table::cell_range::column_letters;
 use crate::table::grid::Grid;
 use crate::table::{date, number};
 
-/// Rows sampled below the heads.
+/// Number of rows below the header rows whose cells decide the type of a column.
 const SAMPLE_ROWS: usize = 20;
-/// Rows in which the heads of a text-only table must not recur.
+/// In a table of only text, the first row is a header only if its cells do not recur in this many rows.
 const NON_REPEATING_ROWS: usize = 50;
-/// Upper limit of rows skipped above the heads, such as a title.
+/// Maximum number of title rows that are skipped above the header rows.
 const MAX_TITLE_ROWS: usize = 3;
-/// Upper limit of a column name in bytes.
+/// Maximum bytes of a column name; a longer one is cut.
 const MAX_NAME_BYTES: usize = 200;
 
-/// The head rows of a table.
+/// Where the header rows of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeaderRows {
-    /// Rows above the heads.
+    /// Number of title rows above the header rows.
     pub(super) skip: usize,
-    /// Rows of heads.
+    /// Number of header rows: 0, 1 or 2.
     pub(super) rows: u32,
 }
 
@@ -33,7 +33,7 @@ enum CellKind {
     Number,
 }
 
-/// The type of a cell.
+/// Returns the type of a cell by its text.
 fn cell_kind(text: &str) -> CellKind {
     match text {
         it if is_blank(it) => CellKind::Empty,
@@ -49,7 +49,7 @@ pub(super) fn is_blank(text: &str) -> bool {
     matches!(text.trim(), "" | "-" | "–" | "—" | "n/a" | "N/A" | "n.a." | "NA" | "null" | "NULL" | "…" | "?")
 }
 
-/// Detects the heads of a table, or uses `wanted` head rows.
+/// Detects the header rows of a table; `wanted` overrides their detected number.
 pub(super) fn detect_header(grid: &Grid, wanted: Option<u32>) -> HeaderRows {
     let skip = title_rows(grid);
     let left = grid.len().saturating_sub(skip);
@@ -61,7 +61,7 @@ pub(super) fn detect_header(grid: &Grid, wanted: Option<u32>) -> HeaderRows {
     HeaderRows { skip, rows: rows.min(u32::try_from(left).unwrap_or(2)) }
 }
 
-/// Rows above the heads: a title in the first cell.
+/// Counts the title rows at the top of a table: rows with text in the first cell only.
 fn title_rows(grid: &Grid) -> usize {
     let is_title = |row: &usize| {
         let filled = (0..grid.width(*row)).filter(|it| !grid.cell(*row, *it).is_empty()).count();
@@ -70,7 +70,7 @@ fn title_rows(grid: &Grid) -> usize {
     (0..grid.len().min(MAX_TITLE_ROWS)).take_while(is_title).count()
 }
 
-/// The type of most cells of a column from row `first` on; `None` if there is no majority.
+/// Returns the type of most cells of a column from row `first` on; `None` if no type has a majority.
 fn kind_below(grid: &Grid, first: usize, column: usize) -> Option<CellKind> {
     let kinds: Vec<CellKind> = (first..grid.len().min(first + SAMPLE_ROWS))
         .map(|row| cell_kind(grid.cell(row, column)))
@@ -80,7 +80,7 @@ fn kind_below(grid: &Grid, first: usize, column: usize) -> Option<CellKind> {
     [CellKind::Number, CellKind::Date, CellKind::Year, CellKind::Text].into_iter().find(|it| most(*it))
 }
 
-/// Whether a row can be the head of the rows from `first` on: words, and years or months over numbers.
+/// Whether a row can be the header of the rows from `first` on: its cells are words, or years or dates above numbers.
 fn can_be_header(grid: &Grid, row: usize, first: usize) -> bool {
     let filled = (0..grid.max_width()).filter(|it| !is_blank(grid.cell(row, *it))).count();
     let fits = |column: usize| match cell_kind(grid.cell(row, column)) {
@@ -91,7 +91,7 @@ fn can_be_header(grid: &Grid, row: usize, first: usize) -> bool {
     filled > 0 && (0..grid.max_width()).all(fits)
 }
 
-/// Counts the columns with a typed body that differs in type from the cell above.
+/// Counts the columns in which `row` differs in type from the cells below, and those are numbers, dates or years.
 fn typed_columns(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
         let own = cell_kind(grid.cell(row, *column));
@@ -108,7 +108,7 @@ fn has_single_header(grid: &Grid, row: usize) -> bool {
     if typed_columns(grid, row, row + 1) > 0 {
         return true;
     }
-    // Only text: heads must be distinct and must not recur below.
+    // In a table of only text, the cells of a header row are distinct and do not recur below.
     let names: Vec<&str> = (0..grid.max_width()).map(|it| grid.cell(row, it)).collect();
     let differ = names.iter().collect::<HashSet<_>>().len() == names.len() && names.iter().all(|it| !it.is_empty());
     let repeats = |column: usize| {
@@ -119,7 +119,8 @@ fn has_single_header(grid: &Grid, row: usize) -> bool {
     differ && !has_typed && !(0..names.len()).any(repeats)
 }
 
-/// Whether two rows are heads: the upper spans columns, or the lower has words such as units over numbers.
+/// Whether both of the first two rows are header rows: the upper one has cells that span columns, or the lower one has
+/// words, such as units, above numbers.
 fn has_double_header(grid: &Grid, row: usize) -> bool {
     if grid.len() < row + 3 || !can_be_header(grid, row, row + 2) || !can_be_header(grid, row + 1, row + 2) {
         return false;
@@ -138,8 +139,8 @@ fn has_double_header(grid: &Grid, row: usize) -> bool {
     told > 0 && (spans && lower > 1 || told == typed && typed > 1 && told * 2 >= grid.max_width())
 }
 
-/// Unique column names: two rows are joined, unnamed columns use their letters; `left` is the first column on the
-/// sheet.
+/// Returns unique column names. The names in two header rows are joined; a column without a name gets its letters. `left`
+/// is the number of the table's first column on the sheet.
 pub(super) fn column_names(grid: &Grid, found: &HeaderRows, left: usize) -> Vec<String> {
     let letters = |column: usize| column_letters(left + column);
     let mut names: Vec<String> = Vec::new();

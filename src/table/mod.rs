@@ -1,12 +1,12 @@
-//! Tables of a document: filters, groups, exact aggregates and their evidence. Pure.
+//! Tables of a document (`vic table`): filters, groups, exact aggregates, and the rows that prove them. Pure.
 //!
-//! [`tables_of_document`] returns the tables of a document, [`run_request`] executes a request on them, and [`answer::answer_question`] answers
-//! a question in words if it is certain. One file per step: `from_document` joins the blocks into which readers split tables,
-//! `header` detects the heads, `column` the type of a column, `number` and `date` parse cells, `row_filter` filters rows,
-//! `aggregate` computes exact values, and `query` combines the steps.
+//! [`tables_of_document`] returns the tables, [`run_request`] executes a request on them, and [`answer::answer_question`]
+//! answers a question in words if its meaning is certain. One file per step: `from_document` joins the blocks into which
+//! file parsers split tables, `header` detects the header rows, `column` the type of a column, `number` and `date` parse
+//! cells, `row_filter` filters rows, `aggregate` computes exact values, and `query` combines the steps.
 //!
-//! A cell that is not a number is counted and reported, never taken as 0. An ambiguous number such as `1,234` is
-//! decided by the rest of its column, or excluded and reported. Sums are exact decimal numbers.
+//! A cell that is not a number is excluded and reported, never taken as 0. An ambiguous number such as `1,234` is decided
+//! by the other cells of its column, or excluded and reported. Sums are exact decimal numbers.
 
 mod aggregate;
 pub mod answer;

@@ -1,55 +1,55 @@
-//! Parses cells as exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`, `12,5 %`.
+//! Parses table cells as exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`.
 //!
-//! A sign can group thousands in one country and mark decimals in another. An ambiguous cell such as `1,234` is decided
-//! by the rest of its column; otherwise it stays [`CellNumber::Ambiguous`].
+//! A comma or dot separates thousands in one country and decimals in another. The other cells of the column decide how an
+//! ambiguous cell such as `1,234` is read; if they do not, the result is [`CellNumber::Ambiguous`].
 
 use bigdecimal::BigDecimal;
 
-/// Upper limit of digits: longer ones are not amounts, and cost time.
+/// Maximum length of a number in characters; a longer one is excluded, because it is not an amount and costs time.
 const MAX_DIGITS: usize = 60;
-/// Upper limit of the power of ten in scientific notation, in both directions.
+/// Maximum absolute exponent in scientific notation; a cell with a larger one is not a number.
 const MAX_EXPONENT: i64 = 60;
-/// Upper limit of a unit in characters.
+/// Maximum characters of a unit; a longer word after a number means that the cell is not a number.
 const MAX_UNIT_CHARS: usize = 12;
 
-/// Currency signs.
+/// Currency signs, which may come before or after a number.
 const CURRENCY_SIGNS: &str = "€$£¥₹₽₩₺₪฿¢₫₴₦₱₡₲₵₸₮";
-/// Currency names; they may also precede a number.
+/// Currency names in lower case; they may also come before or after a number.
 const CURRENCY_NAMES: &str = "\
     eur usd gbp chf jpy cny sek nok dkk pln czk huf ron bgn try rub inr aud cad nzd brl mxn zar sgd hkd krw ils isk \
     kr fr. sfr. zł kč ft rs rs. us$ r$ a$ c$ euro euros";
-/// Units that may follow a number without a space. Other letters, as in `12a`, are ambiguous.
+/// Units that may follow a number without a space. With other letters, as in `12a`, a cell is not a number.
 const ATTACHED_UNITS: &str = "\
     kg g mg t lb oz km m cm mm µm m2 m3 m² m³ l ml cl hl kwh mwh wh w kw mw v ma hz khz mhz ghz h min s ms gb mb kb \
     tb gib mib kib % ‰ ° °c °f k pa hpa bar nm j kj kcal km/h m/s ha";
 
-/// A cell parsed as a number.
+/// Result of parsing a table cell as a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CellNumber {
-    /// A number with its unit as written; no unit is an empty string.
+    /// A number with its unit as written; the unit is empty if there is none.
     Number(BigDecimal, String),
-    /// Two numbers are possible.
+    /// The cell can mean two different numbers.
     Ambiguous,
-    /// Too many digits.
+    /// The number has too many digits.
     TooLong,
-    /// Not a number.
+    /// The cell is not a number.
     None,
 }
 
-/// The grouping of a number's digits.
+/// How the digits of a written number are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DigitGrouping {
-    /// Digits only.
+    /// Digits without separators.
     Plain,
-    /// One decimal sign.
+    /// This decimal separator only, as in `12,5`.
     Decimal(char),
-    /// Group signs, and an optional decimal sign.
+    /// This thousands separator, and possibly this decimal separator.
     Grouped(char, Option<char>),
-    /// One sign before three digits.
+    /// This separator before three digits: it may separate thousands or decimals.
     Unclear(char),
 }
 
-/// The parts of a written number.
+/// The parts of a written number: sign, digits, exponent and unit.
 struct NumberParts<'t> {
     is_negative: bool,
     core: &'t str,
@@ -58,26 +58,26 @@ struct NumberParts<'t> {
     unit: &'t str,
 }
 
-/// The signs used in a column, as learned from its cells, the caller and the format.
+/// Which separators the numbers of a column use, as its cells, the caller and the file format show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NumberFormat {
     comma_decimal: bool,
     comma_group: bool,
     dot_decimal: bool,
     dot_group: bool,
-    /// The decimal sign that the caller names.
+    /// The decimal separator that the caller specified.
     caller_sign: Option<char>,
-    /// Whether all numbers have a decimal point.
+    /// Whether the file format writes all numbers with a decimal point.
     has_decimal_point: bool,
 }
 
 impl NumberFormat {
-    /// Starts with what is known before reading cells.
+    /// Starts with what is known before any cell is read: the caller's decimal separator and the file format.
     pub(crate) fn new(caller_sign: Option<char>, has_decimal_point: bool) -> NumberFormat {
         NumberFormat { caller_sign, has_decimal_point, ..NumberFormat::default() }
     }
 
-    /// Learns from a cell; returns its unit if it is a number.
+    /// Notes which separators a cell uses. Returns the unit of the cell if it is a number.
     pub(crate) fn learn<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let parts = split_number(text)?;
         let mut note = |sign: char, is_decimal: bool| match (sign, is_decimal) {
@@ -98,7 +98,7 @@ impl NumberFormat {
         Some(parts.unit)
     }
 
-    /// Whether the sign of an ambiguous number is a decimal sign; `None` if unknown.
+    /// Whether the separator of an ambiguous number separates decimals; `None` if the column does not show it.
     fn is_decimal(self, sign: char) -> Option<bool> {
         if let Some(named) = self.caller_sign {
             return Some(sign == named);
@@ -111,7 +111,7 @@ impl NumberFormat {
         (decimal != group).then_some(decimal)
     }
 
-    /// Parses a cell of the column.
+    /// Parses a cell of the column as a number.
     pub(crate) fn parse(self, text: &str) -> CellNumber {
         let Some(parts) = split_number(text) else { return CellNumber::None };
         let decimal = match parts.form {
@@ -146,7 +146,7 @@ impl NumberFormat {
     }
 }
 
-/// Parses a number in a request: a decimal point unless the text shows otherwise.
+/// Parses a number that a user typed. A dot is a decimal point unless the text shows otherwise, as `1.234,5` does.
 pub(crate) fn parse_typed(text: &str) -> Option<BigDecimal> {
     match NumberFormat::new(None, true).parse(text) {
         CellNumber::Number(number, _) => Some(number),
@@ -177,7 +177,7 @@ pub(crate) fn is_currency(unit: &str) -> bool {
     is_sign || is_in(CURRENCY_NAMES, unit)
 }
 
-/// Returns the canonical name of a unit, in lower case.
+/// Returns one name for all spellings of a unit, in lower case: `eur` for `€` and `Euro`.
 pub(crate) fn unit_name(unit: &str) -> String {
     let unit = unit.to_lowercase();
     match unit.as_str() {
@@ -189,14 +189,14 @@ pub(crate) fn unit_name(unit: &str) -> String {
     }
 }
 
-/// Whether a word is recognised as a unit without a number.
+/// Whether a word without a number, such as in a column header, is certainly a unit.
 pub(crate) fn is_known_unit(word: &str) -> bool {
     is_currency(word) || word.len() > 1 && is_in(ATTACHED_UNITS, word)
 }
 
 fn split_number(text: &str) -> Option<NumberParts<'_>> {
     let text = text.trim();
-    // Most cells of a table are not numbers: reject them by their first letters.
+    // Returns early for a text without digits, because most cells of a table are not numbers.
     let first = text.find(|it: char| it.is_ascii_digit())?;
     let first = text[..first].strip_suffix(['.', ',']).map_or(first, str::len);
     let (before, rest) = text.split_at(first);
@@ -220,7 +220,8 @@ fn split_number(text: &str) -> Option<NumberParts<'_>> {
     Some(NumberParts { is_negative: is_negative || is_bracketed || is_trailing, core, form, exponent, unit })
 }
 
-/// Parses the text before the digits: a bracket, a sign, a currency.
+/// Parses the text before the digits: a parenthesis, a sign, a currency. Returns whether there is a parenthesis, whether
+/// the number is negative, and the remaining text.
 fn parse_prefix(before: &str) -> Option<(bool, bool, &str)> {
     let mut rest = before.trim();
     let (mut is_bracketed, mut signs, mut is_negative) = (false, 0, false);
@@ -248,7 +249,7 @@ fn is_number_char(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '.' | ',' | '\'' | '\u{2019}') || letter.is_whitespace()
 }
 
-/// Parses `e-7`.
+/// Parses an exponent such as `e-7`. Returns the exponent, or 0, and the text behind it.
 fn parse_exponent(behind: &str) -> (i64, &str) {
     let none = (0, behind);
     let Some(rest) = behind.strip_prefix(['e', 'E']) else { return none };
@@ -259,7 +260,7 @@ fn parse_exponent(behind: &str) -> (i64, &str) {
     }
 }
 
-/// Whether the text after a number is a unit: a known one, or one separate word.
+/// Whether the text after a number is a unit: a known unit, or any single word after a blank.
 fn is_unit(unit: &str, is_apart: bool) -> bool {
     if is_currency(unit) || is_in(ATTACHED_UNITS, unit) {
         return true;
@@ -271,7 +272,7 @@ fn is_unit(unit: &str, is_apart: bool) -> bool {
         && unit.chars().all(of_unit)
 }
 
-/// Detects the grouping of digits; `None` for other text, e.g. a date.
+/// Detects how the digits of a number are separated; `None` if the text is not a number, e.g. a date.
 fn detect_grouping(core: &str) -> Option<DigitGrouping> {
     if core.bytes().all(|it| it.is_ascii_digit()) {
         return (!core.is_empty()).then_some(DigitGrouping::Plain);
@@ -285,7 +286,7 @@ fn detect_grouping(core: &str) -> Option<DigitGrouping> {
     let parts: Vec<&str> = core.split(|it: char| !it.is_ascii_digit()).collect();
     let (last, first) = (*signs.last()?, signs[0]);
     let is_decimal = |it: char| matches!(it, '.' | ',');
-    // Digits must follow the last sign, and precede the first except in `.5`.
+    // Digits must come after the last separator, and before the first one except in `.5`.
     if parts.last()?.is_empty() || parts[0].is_empty() && !(signs.len() == 1 && is_decimal(last)) {
         return None;
     }
@@ -302,7 +303,7 @@ fn detect_grouping(core: &str) -> Option<DigitGrouping> {
     (group && are_thousands(&parts[..parts.len() - 1], first)).then_some(DigitGrouping::Grouped(first, Some(last)))
 }
 
-/// Whether digits are grouped as thousands, or as lakhs with commas.
+/// Whether groups of digits are thousands, or Indian lakhs with commas (`12,34,567`).
 fn are_thousands(groups: &[&str], sign: char) -> bool {
     let [first, middle @ .., last] = groups else { return groups.len() == 1 };
     let lakhs = sign == ',' && first.len() < 3 && middle.iter().all(|it| it.len() == 2);

@@ -1,4 +1,4 @@
-//! Executes a request: selects the table, filters rows, groups them and computes values.
+//! Executes a table request: selects the table, filters rows, groups them and computes values.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -13,21 +13,21 @@ use crate::table::column_names;
 use crate::table::grid::Table;
 use crate::table::row_filter::{MatchedRows, RowFilter};
 
-/// Default number of rows in an answer.
+/// Default maximum number of rows in a response.
 const DEFAULT_ROWS: u32 = 20;
-/// Upper limit of rows or groups in an answer.
+/// Maximum of the request's `limit` and `top`; a larger one is an error.
 const MAX_LIMIT: u32 = 1_000;
-/// Default number of groups in an answer.
+/// Default maximum number of groups in a response.
 const DEFAULT_GROUPS: usize = 100;
-/// Proving rows reported per value of a group.
+/// Maximum number of proving rows that are reported for each value of a group.
 const MAX_GROUP_EVIDENCE: usize = 5;
-/// Upper limit of values in one request.
+/// Maximum number of aggregates in one request; more are an error.
 const MAX_VALUES: usize = 20;
 
-/// A group: the common cell or period, and the rows.
+/// A group of rows: the cell or period that they share, and their indexes.
 type RowGroup = (String, Vec<usize>);
 
-/// A request with its resolved columns.
+/// A request with its table, and the columns that it names.
 struct Query<'q> {
     table: &'q Table,
     request: &'q TableRequest,
@@ -39,7 +39,7 @@ struct Query<'q> {
 /// Answers a request about the tables of a document.
 ///
 /// # Errors
-/// No such table, sheet or column; an invalid filter; or an aggregate that does not fit the type of its column.
+/// The table, sheet or column does not exist; the filter is invalid; or an aggregate does not fit the type of its column.
 pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
     let (table, count) = select_table(tables, request)?;
     let headed;
@@ -77,7 +77,7 @@ pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResp
     Ok(response)
 }
 
-/// The requested table, and how many there are.
+/// Returns the requested table, and the number of tables in the document or on the requested sheet.
 fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
     let fits = |it: &&Table| {
         request
@@ -112,7 +112,7 @@ fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t 
     Ok((table, u32::try_from(found.len()).unwrap_or(u32::MAX)))
 }
 
-/// The value or its default, checked to be between 1 and the limit.
+/// Returns a field's value or its default, which must be between 1 and `MAX_LIMIT`.
 fn checked_limit(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
     match value.unwrap_or(default) {
         value @ 1..=MAX_LIMIT => Ok(value as usize),
@@ -127,12 +127,12 @@ impl<'q> Query<'q> {
             Some(".") => Some('.'),
             Some(",") => Some(','),
             Some(other) => {
-                let text = format!("`{}` is not a decimal sign", other.chars().take(20).collect::<String>());
+                let text = format!("`{}` is not a decimal separator", other.chars().take(20).collect::<String>());
                 return Err(Error::invalid(text).hint("use . or ,").field("decimal"));
             }
         };
         if request.aggregates.len() > MAX_VALUES {
-            return Err(Error::invalid(format!("more than {MAX_VALUES} values requested")).field("aggregates"));
+            return Err(Error::invalid(format!("more than {MAX_VALUES} aggregates requested")).field("aggregates"));
         }
         let column = |it: &TableAggregate| {
             let found =
@@ -144,7 +144,7 @@ impl<'q> Query<'q> {
             return Err(Error::invalid("`per` needs a column of dates to group by").field("per"));
         }
         if request.by.is_some() && request.top.is_none() {
-            return Err(Error::invalid("`by` needs `top`: how many").field("by"));
+            return Err(Error::invalid("`by` needs `top`: a number of rows or groups").field("by"));
         }
         request.top.map(|it| checked_limit("top", Some(it), 1)).transpose()?;
         Ok(Query { table, request, decimal, limit: checked_limit("limit", request.limit, DEFAULT_ROWS)?, aggregates })
@@ -163,14 +163,14 @@ impl<'q> Query<'q> {
         let mut warnings = Vec::new();
         let ragged = self.table.ragged();
         if ragged > 0 {
-            warnings.push(format!("{ragged} rows have fewer or more cells than the head"));
+            warnings.push(format!("{ragged} rows have fewer or more cells than the header"));
         }
         if self.table.head_rows == 0 {
-            warnings.push("no row looks like a head: the columns are named by letters".into());
+            warnings.push("no row looks like a header: the columns are named by letters".into());
         }
         if matched.undefined > 0 {
             warnings.push(format!(
-                "the filter is undefined for {} rows, which do not count: a cell is empty or of another type",
+                "{} rows do not count: the filter compares a cell that is empty or of another type",
                 matched.undefined
             ));
         }
@@ -185,12 +185,12 @@ impl<'q> Query<'q> {
             }
         }
         if !self.table.is_whole {
-            warnings.push("a limit cut the text of the file: the rest of it is not counted".into());
+            warnings.push("a limit cut the text of the file: later rows are not counted".into());
         }
         warnings
     }
 
-    /// Lists rows, or the rows with the largest values if `top` is set.
+    /// Lists rows in the order of the table, or, if `top` is set, the rows with the largest values in the column `by`.
     fn list_rows(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
         let Some(top) = self.request.top else {
             response.truncated |= rows.len() > self.limit;
@@ -226,12 +226,12 @@ impl<'q> Query<'q> {
         Ok(())
     }
 
-    /// The order of the answer: largest first unless `ascending` is set.
+    /// Compares values for the order of the response: largest first unless `ascending` is set.
     fn compare(&self, one: &SortValue, other: &SortValue) -> Ordering {
         if self.request.ascending { one.cmp(other) } else { other.cmp(one) }
     }
 
-    /// Computes values over all rows, with the rows that prove them.
+    /// Computes the aggregates over all given rows, and lists the rows that prove them.
     fn aggregate_all(&self, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let totals = total_rows(self.table, rows);
         let task = Aggregation { table: self.table, totals: &totals, max_evidence: self.limit };
@@ -253,7 +253,7 @@ impl<'q> Query<'q> {
         self.aggregates.iter().map(|(function, column)| task.aggregate(*function, column.as_ref(), rows)).collect()
     }
 
-    /// Groups rows by the cells of a column, and computes the values of each group.
+    /// Groups rows by the cells of a column, and computes the aggregates of each group.
     fn group_rows(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let column = self.column(name, "group_by")?;
         if self.request.per.is_some() && column.kind != ColumnType::Date {
@@ -289,7 +289,7 @@ impl<'q> Query<'q> {
         Ok(())
     }
 
-    /// Sorts groups by the value that `top` refers to; groups without a value come last.
+    /// Sorts groups by the aggregate that `by` names, if `top` is set; groups without a value come last.
     fn sort_groups(&self, groups: Vec<RowGroup>) -> Result<Vec<RowGroup>> {
         if self.request.top.is_none() {
             return Ok(groups);
@@ -306,17 +306,17 @@ impl<'q> Query<'q> {
         Ok(made.into_iter().map(|it| it.1).collect())
     }
 
-    /// Index of the value that `top` sorts groups by.
+    /// Returns the index of the aggregate that groups are sorted by.
     fn sort_value_index(&self) -> Result<usize> {
         if self.request.top.is_some() && self.aggregates.is_empty() {
-            return Err(Error::invalid("`top` of groups needs a value, e.g. the sum of a column").field("aggregates"));
+            return Err(Error::invalid("`top` of groups needs an aggregate, e.g. a column's sum").field("aggregates"));
         }
         let Some(name) = &self.request.by else { return Ok(0) };
         let column = column_names::resolve_column(self.table, name, "by")?;
         let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
         let head = &self.table.heads[column];
         found.ok_or_else(|| {
-            Error::invalid(format!("no value of `{head}` is requested")).hint("add e.g. its sum").field("by")
+            Error::invalid(format!("no aggregate of `{head}` is requested")).hint("add e.g. its sum").field("by")
         })
     }
 }
@@ -325,7 +325,8 @@ fn is_extreme(value: &TableValue) -> bool {
     value.function == TableFunction::Min.name() || value.function == TableFunction::Max.name()
 }
 
-/// Groups rows by a cell or its period, in table order; also returns the number of rows without a date.
+/// Groups rows by a cell, or by the period of its date. Returns the groups in the order of the table, and the number of
+/// rows without a period.
 fn rows_by_key(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &[usize]) -> (Vec<RowGroup>, usize) {
     let mut groups: Vec<RowGroup> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -357,7 +358,7 @@ fn warn_of_totals(count: usize, warnings: &mut Vec<String>) {
     }
 }
 
-/// Warns of excluded cells, except empty cells and totals.
+/// Adds a warning for excluded cells of each value, except empty cells and totals.
 fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
     for value in values {
         for left in &value.left_out {
@@ -365,7 +366,7 @@ fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
                 "no number" => "are not numbers",
                 "no date" => "are not dates",
                 "ambiguous" => {
-                    "could be two numbers, and the rest of the column does not decide: name the decimal sign"
+                    "are ambiguous (the other cells do not show which sign is the decimal separator: specify it)"
                 }
                 "unit" => "have another unit",
                 "too long" => "have too many digits",

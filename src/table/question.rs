@@ -1,7 +1,7 @@
-//! Translates questions in words into table requests, only where the meaning is certain.
+//! Translates a question in words, in English or German, into a table request, only where the meaning is certain.
 //!
-//! Each word must be explained: by the intent (`most`, `sum`, `how many`), a head, a value in a column, a year or a
-//! month. An unexplained word, or a choice between two columns, gives no request.
+//! Each word of the question must be explained: by the intent (`most`, `sum`, `how many`), a column header, a value in a
+//! column, a year or a month. If a word is unexplained, or two columns are possible, there is no request.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use crate::table::grid::Table;
 use crate::table::question_words::{WordMeaning, are_same_word, word_meaning};
 use crate::table::{date, number, question_words};
 
-/// Upper limit of words in a question.
+/// A question with more words than this is not translated.
 const MAX_QUESTION_WORDS: usize = 40;
-/// Upper limit of cells in a table.
+/// A table with more cells than this is not used to answer a question in words.
 const MAX_CELLS: usize = 500_000;
-/// Upper limit of distinct values of a column searched in a question.
+/// Maximum number of distinct values of a column that are searched in a question; further values are ignored.
 const MAX_COLUMN_VALUES: usize = 5_000;
 
-/// The requested operation.
+/// The operation that a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Most,
@@ -28,44 +28,44 @@ pub(super) enum Intent {
     Count,
 }
 
-/// How the rows with the largest or smallest value are named.
+/// How the answer names the rows with the largest or smallest value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
-    /// By the cells of a column.
+    /// Groups of rows, by the cells of this column.
     Column(usize),
-    /// By the period of a date column.
+    /// Groups of rows, by this period of this date column.
     Period(usize, TablePeriod),
-    /// Each row by itself.
+    /// Single rows, without groups.
     Row,
 }
 
-/// A question with its meaning.
+/// The meaning of a question for one table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ParsedQuestion {
     pub(super) intent: Intent,
     pub(super) request: TableRequest,
     pub(super) label: Label,
-    /// The measured column; `None` when counting rows.
+    /// The column to sum or compare; `None` if rows are counted.
     pub(super) measure: Option<usize>,
-    /// The common properties of the rows, in words.
+    /// The conditions on the rows, in words for the answer: `Postage`, `March 2025`.
     pub(super) subject: Vec<String>,
-    /// The date column, if the question names only a month, so that rows of any year match.
+    /// The date column, if the question names a month without a year, so that rows of any year match.
     pub(super) of_any_year: Option<usize>,
     pub(super) confidence: f32,
 }
 
-/// Returns the request that a question means, if certain; [`crate::table::answer`] answers it.
+/// Returns the request that a question means, if that is certain; [`crate::table::answer`] also runs the request.
 pub fn parse_request(question: &str, table: &Table) -> Option<TableRequest> {
     parse_question(question, table).map(|it| it.request)
 }
 
-/// Whether a question may mean a sum, a count, a mean or an extreme, so that reading tables is worthwhile.
+/// Whether a question may ask for a sum, count, mean, maximum or minimum; otherwise no table need be read for it.
 pub fn may_ask_table(question: &str) -> bool {
     let words = question_words::lowercase_words(question);
     words.len() <= MAX_QUESTION_WORDS && parse_intent(&words).is_some()
 }
 
-/// Interprets a question.
+/// Finds the meaning of a question for a table; `None` if it is uncertain.
 pub(super) fn parse_question(question: &str, table: &Table) -> Option<ParsedQuestion> {
     let words = question_words::lowercase_words(question);
     if words.len() > MAX_QUESTION_WORDS || !table.is_whole || table.is_empty() || table.head_rows == 0 {
@@ -80,7 +80,7 @@ pub(super) fn parse_question(question: &str, table: &Table) -> Option<ParsedQues
     QuestionParser { table, words, columns, explained, intent, confidence: 0.9 }.parse()
 }
 
-/// The operation that the words ask for; `None` if there is none or more than one.
+/// Returns the operation that the words ask for; `None` if they ask for none or for several.
 fn parse_intent(words: &[String]) -> Option<Intent> {
     let has = |wanted: &[WordMeaning]| words.iter().any(|it| word_meaning(it).is_some_and(|it| wanted.contains(&it)));
     let pair = |first: &str, second: &str| words.windows(2).any(|it| it[0] == first && it[1] == second);
@@ -106,25 +106,25 @@ struct QuestionParser<'t> {
     table: &'t Table,
     words: Vec<String>,
     columns: Vec<Column>,
-    /// For each word, whether its meaning is known.
+    /// For each word of the question, whether its meaning is known.
     explained: Vec<bool>,
     intent: Intent,
     confidence: f32,
 }
 
-/// A value of a column that occurs in the question.
+/// A cell value that occurs in the question.
 struct NamedValue {
     column: usize,
     value: String,
     words: std::ops::Range<usize>,
 }
 
-/// The time named in the question.
+/// The year and month that the question names.
 #[derive(Default)]
 struct TimeFilter {
-    /// A filter, and its text for the answer.
+    /// The filter on the date column, and the time in words for the answer.
     filter: Option<(String, String)>,
-    /// The date column, if only a month is named, so that rows of any year match.
+    /// The date column, if the question names a month without a year, so that rows of any year match.
     of_any_year: Option<usize>,
 }
 
@@ -160,7 +160,7 @@ impl QuestionParser<'_> {
         })
     }
 
-    /// The words of a head.
+    /// Returns the words of a column header.
     fn head_words(&self, column: usize) -> Vec<String> {
         question_words::lowercase_words(&self.table.heads[column].replace('_', " "))
     }
@@ -169,7 +169,7 @@ impl QuestionParser<'_> {
         self.explained[range].fill(true);
     }
 
-    /// The label of an extreme: what follows `which`.
+    /// Decides how to name the rows with the largest or smallest value, by the word after `which`.
     fn parse_label(&mut self) -> Option<Label> {
         if !matches!(self.intent, Intent::Most | Intent::Least) {
             return Some(Label::Row);
@@ -205,13 +205,13 @@ impl QuestionParser<'_> {
         }
     }
 
-    /// The only column that satisfies `is`; `None` if there are several.
+    /// Returns the only column for which `is` is true; `None` if there is no such column, or several.
     fn only_column(&self, is: impl Fn(&Column) -> bool) -> Option<usize> {
         let mut found = self.columns.iter().filter(|it| is(it)).map(|it| it.index);
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Values that occur in the question; `None` if one word could be two of them.
+    /// Returns the cell values that occur in the question; `None` if one word could belong to two values.
     fn named_values(&mut self) -> Option<Vec<NamedValue>> {
         let mut found: Vec<NamedValue> = Vec::new();
         for column in (0..self.columns.len()).filter(|it| self.columns[*it].kind == ColumnType::Text) {
@@ -243,7 +243,7 @@ impl QuestionParser<'_> {
         let mut found = Vec::new();
         for row in 0..self.table.len() {
             let value = self.table.cell(row, column);
-            // Longer values are sentences, which no question contains.
+            // Skips very short values, and long ones: they are sentences, which no question contains.
             if value.len() < 3 || value.len() > 100 || seen.len() >= MAX_COLUMN_VALUES || !seen.insert(value) {
                 continue;
             }
@@ -254,7 +254,7 @@ impl QuestionParser<'_> {
             };
             let Some(at) = (0..self.words.len()).find(is_here) else { continue };
             let range = at..at + parts.len();
-            // A value of common question words only does not count.
+            // Ignores a value that consists only of words with another meaning, such as `total`.
             if !parts.is_empty() && !self.explained[range.clone()].iter().all(|it| *it) {
                 found.push(NamedValue { column, value: value.to_string(), words: range });
             }
@@ -266,7 +266,7 @@ impl QuestionParser<'_> {
         Some(format!("{}={value}", quote_name(&self.table.heads[column])?))
     }
 
-    /// The numeric column with the most words of its head in the question; `None` if none or several qualify.
+    /// Returns the numeric column whose header has the most words in the question; `None` if there is none, or on a tie.
     fn named_numeric_column(&mut self, label: &Label) -> Option<usize> {
         let own = |it: &usize| *label != Label::Column(*it) && self.columns[*it].kind == ColumnType::Number;
         let hits = |column: usize| -> Vec<usize> {
@@ -288,7 +288,7 @@ impl QuestionParser<'_> {
         Some(found.0)
     }
 
-    /// The year and month of the question, as a filter and in words; `None` if uncertain.
+    /// Turns the year and month in the question into a filter; `None` if their meaning is uncertain.
     fn time_filter(&mut self, direct: Option<usize>) -> Option<TimeFilter> {
         let in_head = |word: &String| direct.is_some_and(|it| self.head_words(it).iter().any(|head| head == word));
         let years: Vec<usize> = (0..self.words.len())
@@ -308,7 +308,7 @@ impl QuestionParser<'_> {
         let dates = self.only_column(|it| it.kind == ColumnType::Date);
         let year_text = year.map(|it| self.words[it].clone());
         let Some(dates) = dates else {
-            // The name of the table may hold the year; then all its rows are of that year.
+            // Without a date column, accepts the year if it is in the name of the table: then all rows are of that year.
             let is_named =
                 year_text.as_ref().is_some_and(|it| question_words::lowercase_words(&self.table.name).contains(it));
             let has_none = self.columns.iter().all(|it| it.kind != ColumnType::Date);
@@ -321,10 +321,11 @@ impl QuestionParser<'_> {
         Some(TimeFilter { filter: Some((self.equality_filter(dates, &value)?, shown)), of_any_year })
     }
 
-    /// The comparison value of a date column and its text; the inner `None` means all rows, the outer `None` uncertain.
+    /// Returns the value to compare a date column with, and the time in words. The inner `None` means that all rows match,
+    /// the outer `None` that the meaning is uncertain.
     fn date_value(&self, dates: usize, year: Option<String>, number: Option<u32>) -> Option<Option<(String, String)>> {
         let name = number.and_then(|it| MONTHS.get(it as usize - 1)).copied();
-        // The name of the table gives the year of its months.
+        // A year in the name of the table is the year of all its months.
         let is_named = |year: &String| question_words::lowercase_words(&self.table.name).contains(year);
         let months_only = self.has_months_only(dates);
         Some(match (year, name, number) {
@@ -339,20 +340,20 @@ impl QuestionParser<'_> {
         })
     }
 
-    /// Whether a date column has months without a year.
+    /// Whether the first cells of a date column are months without a year.
     fn has_months_only(&self, dates: usize) -> bool {
         let date = |row: usize| self.columns[dates].parse_date(self.table.cell(row, dates)).ok();
         (0..self.table.len().min(20)).filter_map(date).all(|it| it.year.is_none())
     }
 
-    /// `in May`, `May 2025`; but not `may we`.
+    /// Whether the word at `at` means a month: `in May`, `May 2025`, but not `may we`.
     fn is_month(&self, at: usize) -> bool {
         let follows = at.checked_sub(1).is_some_and(|it| question_words::may_precede_month(&self.words[it]));
         let is_dated = self.words.get(at + 1).is_some_and(|it| number::is_year(it));
         date::parse_month(&self.words[at]).is_some() && (follows || is_dated || self.words[at].chars().count() > 4)
     }
 
-    /// The measured column; the outer `None` means uncertain.
+    /// Returns the column to sum or compare; the inner `None` counts rows, the outer `None` means that it is uncertain.
     fn measured_column(&mut self, direct: Option<usize>, is_told: bool) -> Option<Option<usize>> {
         if self.intent == Intent::Count || direct.is_some() {
             return Some(direct);
@@ -361,14 +362,14 @@ impl QuestionParser<'_> {
             self.words.iter().any(|it| word_meaning(it).is_some_and(|it| wanted.contains(&it)))
         };
         let wants_money = means(&[WordMeaning::Money, WordMeaning::Dearest, WordMeaning::Cheapest]);
-        // Nothing says what to sum or compare.
+        // Uncertain, because no word of the question says what to sum or compare.
         if !wants_money && !is_told && !means(&[WordMeaning::Row]) {
             return None;
         }
         let numbers: Vec<usize> = (0..self.columns.len())
             .filter(|it| self.columns[*it].kind == ColumnType::Number && !self.is_identifier(*it))
             .collect();
-        // A head that is named, but not by one column alone, is uncertain.
+        // Uncertain, because the question names the header of a numeric column, but not of one column alone.
         if numbers.iter().any(|it| self.is_named(*it)) {
             return None;
         }
@@ -379,7 +380,7 @@ impl QuestionParser<'_> {
                 self.confidence = 0.8;
                 Some(Some(*only))
             }
-            // Of net, tax and gross, the amount paid is gross.
+            // Takes the gross amount of net, tax and gross, because gross is what was paid.
             (_, [only]) => {
                 self.confidence = 0.7;
                 Some(Some(*only))
@@ -388,14 +389,14 @@ impl QuestionParser<'_> {
         }
     }
 
-    /// Whether a word without a meaning occurs in a head.
+    /// Whether a column header has a word of the question that is not explained yet.
     fn is_named(&self, column: usize) -> bool {
         let head = self.head_words(column);
         let unknown = self.words.iter().zip(&self.explained).filter(|it| !it.1);
         unknown.into_iter().any(|(word, _)| head.iter().any(|it| are_same_word(it, word)))
     }
 
-    /// Columns of full amounts of money. A total of others, such as gross, takes precedence.
+    /// Returns the columns with full amounts of money, not parts such as tax; only totals such as gross, if there are any.
     fn money_columns(&self, numbers: &[usize]) -> Vec<usize> {
         let has = |column: usize, is: fn(&str) -> bool| self.head_words(column).iter().any(|it| is(it));
         let money: Vec<usize> = numbers.iter().copied().filter(|it| self.is_money(*it)).collect();
@@ -403,7 +404,7 @@ impl QuestionParser<'_> {
         let parts = numbers.iter().filter(|it| has(**it, question_words::is_part_head)).count();
         match (whole.len(), money.len(), parts) {
             (1.., ..) => whole,
-            // A net amount alone is the full amount.
+            // A net amount is the full amount if it is the only column of money.
             (0, 1, 1) if has(money[0], question_words::is_part_head) => money,
             _ => money.into_iter().filter(|it| !has(*it, question_words::is_part_head)).collect(),
         }
@@ -418,7 +419,7 @@ impl QuestionParser<'_> {
         has_currency || self.head_words(column).iter().any(|it| question_words::is_money_head(it))
     }
 
-    /// Marks words for any row, and words in the name of the table, as explained.
+    /// Marks nouns for any row (`invoice`, `entry`) and words in the name of the table as explained.
     fn explain_row_words(&mut self) {
         let name = question_words::lowercase_words(&self.table.name);
         for (word, is_known) in self.words.iter().zip(&mut self.explained) {
@@ -426,13 +427,13 @@ impl QuestionParser<'_> {
         }
     }
 
-    /// The aggregate over the rows, and their label.
+    /// Returns the aggregate to compute, and how to name the rows; `None` if their values cannot be summed with certainty.
     fn build_aggregate(&self, measure: Option<usize>, label: Label) -> Option<(TableAggregate, Label)> {
         let of = |function| measure.map(|it| TableAggregate { function, column: Some(self.table.heads[it].clone()) });
         let aggregate = match self.intent {
             Intent::Sum => of(TableFunction::Sum)?,
             Intent::Mean => of(TableFunction::Avg)?,
-            // A count of things in a numeric column is their sum.
+            // Sums the column if `how many` is about a numeric column, such as the number of items.
             Intent::Count if measure.is_some() => of(TableFunction::Sum)?,
             Intent::Count => TableAggregate { function: TableFunction::Count, column: None },
             Intent::Most | Intent::Least if label == Label::Row => {
@@ -447,7 +448,7 @@ impl QuestionParser<'_> {
             ) || it == "most"
                 || it == "meisten"
         });
-        // The highest level of a station is not a sum: certain only if each has one row.
+        // Values such as water levels do not add up: without a word for a sum, a label is certain only if it has one row.
         let adds_up = is_sum || measure.is_some_and(|it| self.is_money(it));
         match &label {
             Label::Column(column) if !adds_up => {
@@ -468,14 +469,14 @@ impl QuestionParser<'_> {
         };
         request.group_by = Some(self.table.heads.get(column)?.clone());
         request.per = per;
-        // Two more than requested, to detect ties.
+        // Requests three groups, although one is asked for, to detect ties.
         request.top = Some(3);
         request.ascending = self.intent == Intent::Least;
         Some(request)
     }
 }
 
-/// Month names, for answers and for comparison with cells.
+/// English names of the months, for filters on date columns and for answers.
 pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -491,7 +492,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A value in quotes. A value with both kinds of quotes cannot be written.
+/// Puts a value in quotes for a filter; a value with both kinds of quotes cannot be written there.
 fn quote_value(value: &str) -> String {
     if value.contains('"') { format!("'{value}'") } else { format!("\"{value}\"") }
 }

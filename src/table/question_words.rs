@@ -1,6 +1,6 @@
-//! Words of questions about tables, in English and German.
+//! The English and German words that questions about tables use, and what they mean.
 
-/// Words without meaning for a request.
+/// Words of a question that do not change which value is asked for.
 const FILLER_WORDS: &str = "\
     the a an of in on at for to by is was were are be been did do does have has had we i you they it our my your \
     their us me and what which when how much many s that this there with from during all please show tell give find \
@@ -40,29 +40,29 @@ const ROW_WORDS: &str = "\
     beleg belege zeile zeilen bestellung bestellungen";
 const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon code year jahr";
 
-/// The meaning of a question word for a table.
+/// What a word of a question means for a request about a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordMeaning {
     Most,
     Least,
-    /// The most expensive.
+    /// The row or group that costs most.
     Dearest,
     Cheapest,
     Sum,
     Mean,
     Count,
     Money,
-    /// A noun for any row.
+    /// A noun that can stand for any row, such as `invoice`.
     Row,
     Filler,
 }
 
-/// Whether a list contains a word.
+/// Whether a list of words separated by blanks contains a word.
 fn is_in(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }
 
-/// Returns the meaning of a lower-case word; `None` for a possible name or value.
+/// Returns the meaning of a lower-case word; `None` if it may be the name of a column or a value.
 pub(super) fn word_meaning(word: &str) -> Option<WordMeaning> {
     let lists = [
         (MOST_WORDS, WordMeaning::Most),
@@ -79,7 +79,7 @@ pub(super) fn word_meaning(word: &str) -> Option<WordMeaning> {
     lists.into_iter().find(|it| is_in(it.0, word)).map(|it| it.1)
 }
 
-/// Returns the period that a word names.
+/// Returns the kind of period that a word names, such as `month`.
 pub(super) fn period_of_word(word: &str) -> Option<crate::model::TablePeriod> {
     use crate::model::TablePeriod::{Day, Month, Quarter, Year};
     match word {
@@ -91,38 +91,38 @@ pub(super) fn period_of_word(word: &str) -> Option<crate::model::TablePeriod> {
     }
 }
 
-/// Whether a month may follow a word: `in May`, but not `may we`.
+/// Whether the next word may be a month: `in May`, but not `may we`.
 pub(super) fn may_precede_month(word: &str) -> bool {
     matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
 }
 
-/// Whether a word of a head names money.
+/// Whether a word in a column header shows that the column has amounts of money.
 pub(super) fn is_money_head(word: &str) -> bool {
     is_in(MONEY_HEADS, word)
 }
 
-/// Whether a word of a head names the full amount, not a part such as tax.
+/// Whether a word in a column header means the full amount, not a part such as tax.
 pub(super) fn is_whole_head(word: &str) -> bool {
     is_in(WHOLE_HEADS, word)
 }
 
-/// Whether a word of a head names a part of the amount, such as tax.
+/// Whether a word in a column header means a part of the amount, such as tax.
 pub(super) fn is_part_head(word: &str) -> bool {
     is_in(PART_HEADS, word)
 }
 
-/// Whether the numbers below a head are identifiers.
+/// Whether a word in a column header shows that the numbers below are identifiers, not amounts.
 pub(super) fn is_identifier(word: &str) -> bool {
     is_in(IDENTIFIERS, word)
 }
 
-/// Words in lower case.
+/// Splits a text into words, in lower case and without punctuation.
 pub(super) fn lowercase_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
     words.map(str::to_lowercase).collect()
 }
 
-/// Whether two words are equal except for a plural ending.
+/// Whether two words are equal, apart from plural endings.
 pub(super) fn are_same_word(one: &str, other: &str) -> bool {
     fn stem(word: &str) -> &str {
         let cut = |end: &str| word.strip_suffix(end).filter(|it| it.chars().count() > 2);

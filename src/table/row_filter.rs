@@ -1,4 +1,5 @@
-//! Row filters of tables, in the grammar of [`crate::filter`]. The type of a column decides how its values compare.
+//! Filters the rows of a table, with filters in the grammar of [`crate::filter`]. The type of a column decides how its cells
+//! are compared.
 
 use std::cmp::Ordering;
 
@@ -13,24 +14,24 @@ use crate::table::date::DayMonthOrder;
 use crate::table::grid::Table;
 use crate::table::{column_names, number};
 
-/// Upper limit of comparisons in one filter.
+/// Maximum number of comparisons in one filter; more are an error.
 const MAX_COMPARISONS: usize = 100;
 
-/// The test of one comparison.
+/// What one comparison compares a cell with.
 enum Test {
-    /// The cell is empty.
+    /// Whether the cell is empty.
     Empty,
     Number(BigDecimal),
-    /// A range in seconds: start inclusive, end exclusive.
+    /// A period: inclusive start and exclusive end, in seconds since the Unix epoch.
     Moment(i64, i64),
-    /// A month of any year.
+    /// A month, from 1, in any year.
     Month(u32),
     Flag(bool),
     Text(String),
     Glob(GlobMatcher),
 }
 
-/// A comparison of the cells of a column.
+/// A comparison of the cells of one column with a value.
 pub(super) struct ColumnComparison {
     column: usize,
     operator: Operator,
@@ -43,23 +44,23 @@ pub(super) struct RowFilter {
     columns: Vec<Column>,
 }
 
-/// The rows that match a filter.
+/// The result of a filter.
 #[derive(Debug, Default)]
 pub(super) struct MatchedRows {
     pub(super) rows: Vec<usize>,
-    /// Rows for which the filter is undefined: a cell is empty or of another type.
+    /// Number of rows for which the filter is undefined, because a compared cell is empty or of another type.
     pub(super) undefined: usize,
 }
 
 impl From<FilterError> for Error {
     fn from(mistake: FilterError) -> Error {
         let example = "write e.g. amount>100 AND (category=Travel OR NOT paid); quote names with spaces";
-        Error::invalid(format!("cannot understand the filter: {}", mistake.0)).hint(example).field("filter")
+        Error::invalid(format!("cannot parse the filter: {}", mistake.0)).hint(example).field("filter")
     }
 }
 
 impl RowFilter {
-    /// Compiles a filter for a table.
+    /// Parses a filter for a table.
     ///
     /// # Errors
     /// The text is not a filter, a column does not exist, or a value does not fit its column.
@@ -81,7 +82,7 @@ impl RowFilter {
         Ok(RowFilter { root, columns })
     }
 
-    /// Finds the matching rows.
+    /// Returns the indexes of the rows that match the filter.
     pub(super) fn match_rows(&self, table: &Table) -> MatchedRows {
         let mut matched = MatchedRows::default();
         for row in 0..table.len() {
@@ -119,7 +120,7 @@ impl RowFilter {
     }
 }
 
-/// Compares a moment with a range; a moment inside is equal to it.
+/// Compares a time with a period; a time inside the period counts as equal.
 fn compare_to_range(moment: i64, start: i64, end: i64) -> Ordering {
     match moment {
         it if it < start => Ordering::Less,
@@ -135,7 +136,7 @@ fn compile_comparison(comparison: Comparison, at: usize, column: &Column, head: 
         None => return Err(FilterError(format!("`{head}` needs an operator and a value")).into()),
     };
     let wrong = |what: &str| {
-        let text = format!("`{head}` is compared with {what}, not `{}`", value.chars().take(60).collect::<String>());
+        let text = format!("`{head}` needs {what}, not `{}`", value.chars().take(60).collect::<String>());
         Error::invalid(text).hint(format!("compare `{head}` with {what}")).field("filter")
     };
     let test = match column.kind {
@@ -165,7 +166,7 @@ fn compile_text(value: &str) -> Result<Test> {
     if !value.contains('*') {
         return Ok(Test::Text(value.to_string()));
     }
-    // The matcher panics on globs that are too large.
+    // Rejects a long value before building its glob, because the glob matcher panics on globs that are too large.
     if value.len() > MAX_GLOB {
         return Err(FilterError(format!("a value with `*` has {} bytes; the limit is {MAX_GLOB}", value.len())).into());
     }

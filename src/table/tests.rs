@@ -1,4 +1,4 @@
-//! The engine on whole tables: sums against an oracle, locales, ragged rows, heads, totals, size, and questions.
+//! Tests of requests on whole tables: exact sums, number formats, ragged rows, header rows, totals, size, and questions.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ fn document(blocks: Vec<Block>) -> Document {
     Document { blocks, ..Document::default() }
 }
 
-/// A table of rows as the reader of delimited text gives and splits them.
+/// Returns a table of these rows, in blocks of 30 as the parser of delimited text makes them.
 fn table(rows: &[String]) -> Table {
     let blocks = rows.chunks(30).zip(0_u32..).map(|(rows, at)| {
         let first = at * 30 + 1;
@@ -60,13 +60,13 @@ fn rows(table: &Table, filter: &str) -> Vec<String> {
     asked(table, request).unwrap().rows.into_iter().map(|it| it.cells[0].clone()).collect()
 }
 
-/// `sum of cents` computed with integers only.
+/// The oracle: formats a sum of cents as a decimal number, with integers only.
 fn on_paper(cents: i128) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     format!("{sign}{}.{:02}", cents.abs() / 100, cents.abs() % 100)
 }
 
-/// Writes one amount in different formats.
+/// Formats an amount of cents in one of several number formats, chosen by `way`.
 fn written(cents: i64, way: usize) -> String {
     let (whole, part) = ((cents.abs() / 100).to_string(), format!("{:02}", cents.abs() % 100));
     let groups = |sign: &str| {
@@ -145,7 +145,7 @@ fn non_number_cell_is_counted_and_reported() {
     assert_eq!(left, [("empty", 1, ""), ("no number", 1, "soon"), ("ambiguous", 1, "1,234"), ("unit", 1, "3.50 USD")]);
     assert_eq!(value.left_out[1].examples[0].place, "line 3");
     assert!(
-        found.warnings.iter().any(|it| it.contains("`1,234` (line 5)") && it.contains("decimal sign")),
+        found.warnings.iter().any(|it| it.contains("`1,234` (line 5)") && it.contains("decimal separator")),
         "{:?}",
         found.warnings
     );
@@ -416,11 +416,11 @@ fn hundred_thousand_rows_are_answered_in_time() {
     assert_eq!(found.result[0].value.as_deref(), Some(on_paper(cents).as_str()));
     assert_eq!(found.result[0].evidence.len(), 20);
     assert_eq!(table.place(99_999), "line 100001");
-    // Generous for unoptimised builds and busy machines; a release build takes a fraction of a second.
+    // A generous limit, for unoptimised builds and busy machines; a release build takes a fraction of a second.
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
-/// Expenses with typical heads.
+/// A table of expenses with typical column headers.
 fn expenses() -> Table {
     of(
         "Date | Category | Payee | Amount (EUR)\n2025-01-14 | Travel | Coastal Rail | 44.00\n2025-03-03 | Postage | Mail Office | 12.50\n2025-03-20 | Paper | Reed & Sons | 400.00\n2025-05-11 | Postage | Mail Office | 7.30\n2025-05-19 | Paper | Reed & Sons | 60.20\n2024-05-02 | Postage | Mail Office | 99.00",

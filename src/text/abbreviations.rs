@@ -1,26 +1,27 @@
-//! Abbreviations and sentence starters in English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian
-//! and Turkish. The lists are in lower case, without the final full stop. Abbreviations of several words have no blanks
-//! (`z.b` for `z. B.`). Entries with a capital letter are words without it: `Sun.`, `Fa.`
+//! Lists of abbreviations, and of words that often start sentences, in English, German, French, Spanish, Italian,
+//! Portuguese, Dutch, Polish, Russian and Turkish. The lists are in lower case, without the final full stop. Abbreviations
+//! of several words have no blanks (`z.b` for `z. B.`). An entry has a capital letter if it is an ordinary word in lower
+//! case: `Sun.`, `Fa.`
 //!
-//! An abbreviation that is a word in another language has the class that does the least harm there.
+//! An abbreviation that is an ordinary word in another language has the class that causes the fewest errors there.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// The meaning of the full stop after an abbreviation.
+/// When the full stop after an abbreviation ends a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopClass {
     /// Never ends a sentence: `Mr.`, `z. B.`
     Never,
-    /// Ends a sentence only before a sentence starter: `St.`, `u. a.`
+    /// Ends a sentence only before a word that often starts sentences: `St.`, `u. a.`
     Loose,
-    /// As `Loose`, or before text that reads as a sentence: `Ltd.`, `Ave.`
+    /// As `Loose`, or before text that looks like a sentence: `Ltd.`, `Ave.`
     Company,
-    /// Ends a sentence unless a number or a letter follows: `Fig.`, `Vol.`
+    /// Ends a sentence unless a number or a single letter follows: `Fig. 3`, `Vol. B`
     Number,
     /// Ends a sentence unless a digit follows: `No.`, `max.`
     Digit,
-    /// Ends a sentence before a letter, lower case being handled earlier: `p.m.`, `kg.`, `Sept.`
+    /// Ends a sentence before a letter; callers handle lower-case letters earlier: `p.m.`, `kg.`, `Sept.`
     End,
     /// Ends a sentence before anything but a lower-case letter: `etc.`
     List,
@@ -88,7 +89,7 @@ const LIST: &str = "
     ecc e.d e.a enz e.v itp itd i.t.p t.p i.t.d t.d т.д т.п др vb
 ";
 
-/// Words that start sentences and are rarely names.
+/// Words that often start sentences and are rarely names.
 const SENTENCE_STARTERS: &str = "
     a an the this that these those it he she we they you i there here what when where who why how which if in on at by
     for from with as but and or so then yet after before while although though since until during under our his her
@@ -124,11 +125,11 @@ const SENTENCE_STARTERS: &str = "
     tüm bazı hiç ne nasıl nerede kim neden hangi burada orada şimdi bugün artık ayrıca böylece herhalde aslında oysa yine
 ";
 
-/// Sentence starters that also occur in names: `A. Le Pen`, `P. De Vries`.
+/// Words that often start sentences but also occur in names: `A. Le Pen`, `P. De Vries`.
 const NAME_PARTICLES: &str =
     "le la les de di da do dos das des du del della den der die el los al van von ter ten te lo do to an in";
 
-/// Months, and German and Turkish nouns, before which a number with a full stop is an ordinal.
+/// Months, and German and Turkish nouns: a number with a full stop before them is an ordinal, as in `3. Mai`.
 const AFTER_ORDINALS: &str = "
     januar jänner februar märz april mai juni juli august september oktober november dezember jan feb apr jun jul aug
     sep sept okt nov dez jahrhundert jahrhunderts jh jhd auflage ausgabe klasse stock etage stockwerk weltkrieg kapitel
@@ -139,13 +140,13 @@ const AFTER_ORDINALS: &str = "
     stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
 ";
 
-/// German words before an ordinal: `am 3. Mai`, `der 1. Vorsitzende`.
+/// German words after which a number with a full stop is an ordinal: `am 3. Mai`, `der 1. Vorsitzende`.
 const BEFORE_ORDINALS: &str = "
     am im vom zum zur beim der die das den dem des ab bis seit und oder jede jeder jedes jeden ein eine einen einem
     einer ihr ihre ihren ihrem sein seine seinen seinem mein meine unser unsere dieser diese dieses
 ";
 
-/// Words after a time of day: `8 p.m. GMT`.
+/// Words that may follow a time of day without a new sentence: `8 p.m. GMT`.
 const TIME_ZONES: &str = "eastern pacific central mountain gmt utc est edt pst pdt cst cdt et pt cet cest bst mez uhr";
 
 static CLASSES: LazyLock<HashMap<&str, StopClass>> = LazyLock::new(|| {
@@ -171,12 +172,12 @@ static BEHIND_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(AFTER_ORD
 static BEFORE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(BEFORE_ORDINALS));
 static ZONE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(TIME_ZONES));
 
-/// The class of an abbreviation in lower case, except possibly its first letter.
+/// Returns the class of an abbreviation in lower case, except possibly its first letter; `None` for other words.
 pub(super) fn abbreviation_class(word: &str) -> Option<StopClass> {
     CLASSES.get(word).copied()
 }
 
-/// Whether a lower-case word starts sentences.
+/// Whether a lower-case word often starts sentences.
 pub(super) fn is_starter(word: &str) -> bool {
     STARTER_SET.contains(word)
 }

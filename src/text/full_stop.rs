@@ -1,42 +1,42 @@
-//! Decides from the text around a full stop whether a sentence ends there.
+//! Decides from the words before and after a full stop whether a sentence ends there.
 
 use crate::text::abbreviations::{self, StopClass};
 
-/// Bytes examined before a full stop: two words.
+/// Bytes examined before a full stop: enough for two words.
 const BEFORE_BYTES: usize = 64;
 
-/// Bytes examined after a full stop: a few words.
+/// Bytes examined after a full stop: enough for a few words.
 const AFTER_BYTES: usize = 160;
 
-/// Upper limit of letters in an abbreviation without vowels.
+/// A word without vowels counts as an abbreviation if it has at most this many letters.
 const MAX_VOWELLESS_LETTERS: usize = 4;
 
-/// Upper limit of letters in an abbreviated month.
+/// Maximum letters of an abbreviated month.
 const MAX_MONTH_LETTERS: usize = 5;
 
-/// Letters that are units after a number.
+/// Single letters that are units after a number, as in `5 m.`
 const UNIT_LETTERS: &str = "mglhstrwмглчсв";
 
-/// Upper limit of digits in an ordinal; more are a year or a count.
+/// Maximum digits of an ordinal such as `3.`; a number with more digits is a year or a count.
 const MAX_ORDINAL_DIGITS: usize = 3;
 
-/// Minimum number of words in text that reads as a sentence.
+/// Minimum number of words of a text that is taken for a sentence.
 const MIN_CLAUSE_WORDS: usize = 3;
 
-/// The text before a full stop.
+/// The words before a full stop.
 pub(super) struct TextBefore<'a> {
-    /// The last word, without leading quotation marks and brackets.
+    /// The word before the full stop, without leading quotation marks and brackets.
     word: &'a str,
-    /// The word before it, with its marks; its start may be cut off.
+    /// The word before `word`, with its punctuation; its start may be cut off.
     previous: &'a str,
-    /// Whether the sentence has no text before the word.
+    /// Whether `word` is the first word of the sentence.
     is_first: bool,
-    /// Whether the word is a unit of temperature.
+    /// Whether `word` is a unit of temperature, such as `°C`.
     is_degree: bool,
 }
 
 impl<'a> TextBefore<'a> {
-    /// `sentence` is the text from the start of the sentence up to the full stop.
+    /// Parses the last words of `sentence`, the text from the start of the sentence up to the full stop.
     pub(super) fn of(sentence: &'a str) -> TextBefore<'a> {
         let from = sentence.ceil_char_boundary(sentence.len().saturating_sub(BEFORE_BYTES));
         let window = &sentence[from..];
@@ -48,12 +48,12 @@ impl<'a> TextBefore<'a> {
         TextBefore { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, is_first, is_degree }
     }
 
-    /// Whether the word is a plain word: letters, and not a known abbreviation.
+    /// Whether the word has at least three letters and is not an abbreviation, initial or number.
     pub(super) fn is_plain_word(&self) -> bool {
         matches!(self.kind(), WordKind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
     }
 
-    /// Whether the word abbreviates something that needs a number or a name after it: `Mr.`, `No.`
+    /// Whether the word is an abbreviation that a name or number usually follows: `Mr.`, `No.`
     pub(super) fn expects_more(&self) -> bool {
         matches!(
             self.kind(),
@@ -73,7 +73,7 @@ impl<'a> TextBefore<'a> {
         day && year && self.word.chars().count() <= MAX_MONTH_LETTERS
     }
 
-    /// Whether the word numbers a list item: `1.`, `IV.`, `a.`
+    /// Whether the word is the number of a list item: `1.`, `IV.`, `a.`
     fn numbers_item(&self) -> bool {
         let begins = self.is_first || self.previous.ends_with(':') && self.word.len() <= 2;
         begins && (is_number(self.word) || is_roman(self.word) || self.word.chars().count() == 1)
@@ -97,7 +97,8 @@ impl<'a> TextBefore<'a> {
         }
     }
 
-    /// The class of the word or of its end, in lower case. A single capital letter is an initial, not an abbreviation.
+    /// Returns the class of the abbreviation `lower`, which is the word or the end of it in lower case; `None` for a single
+    /// capital letter, which is an initial.
     fn known_class(&self, lower: &str) -> Option<StopClass> {
         match matching_suffix(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
             Some(_) if lower.chars().nth(1).is_none() => None,
@@ -117,14 +118,14 @@ impl<'a> TextBefore<'a> {
         after_number && lower == self.word && (consonants || letters == 1 && UNIT_LETTERS.contains(lower))
     }
 
-    /// Joins two abbreviations with a blank between them: `z. B` is `z.b`.
+    /// Joins the word with an abbreviation before it: `z. B` becomes `z.b`.
     fn joined_with_previous(&self, lower: &str) -> Option<String> {
         let previous = self.previous.trim_start_matches(|it: char| !it.is_alphanumeric());
         let short = previous.ends_with('.') && previous.chars().count() <= 4;
         short.then(|| format!("{}{lower}", previous.to_lowercase()))
     }
 
-    /// The kind of a word that is in no list, judged by its letters.
+    /// Returns the kind of a word that is not in the lists of abbreviations, judged by its letters.
     fn kind_by_letters(&self, last: &str) -> WordKind {
         let letters =
             |it: &str, most: usize| (1..=most).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
@@ -150,24 +151,24 @@ impl<'a> TextBefore<'a> {
     }
 }
 
-/// The kind of word before a full stop.
+/// The kind of the word before a full stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WordKind {
     Word,
     Short(StopClass),
-    /// A capital letter: `J.`, `U.S.`
+    /// One or more single capital letters: `J.`, `U.S.`
     Initial,
-    /// A number, an ordinal in some languages.
+    /// A number, which with a full stop is an ordinal in some languages.
     Ordinal,
 }
 
-/// The text after a full stop and its blanks.
+/// The text after a full stop and the blanks behind that.
 pub(super) struct TextAfter<'a> {
-    /// The first non-blank character; a full stop at the end of the text.
+    /// The first character that is not blank; `.` if there is none.
     pub(super) first: char,
-    /// The text from the first character that is not an opening mark.
+    /// The following text, without opening quotation marks, brackets and bullets at its start.
     text: &'a str,
-    /// Its first word.
+    /// The first word of `text`.
     word: &'a str,
 }
 
@@ -184,7 +185,7 @@ impl<'a> TextAfter<'a> {
         self.word.chars().next()
     }
 
-    /// Whether a lower-case word follows; `iPhone` does not count.
+    /// Whether a word in lower case follows; a word such as `iPhone` does not count.
     pub(super) fn is_lower(&self) -> bool {
         let mut letters = self.word.chars();
         letters.next().is_some_and(char::is_lowercase) && !letters.next().is_some_and(char::is_uppercase)
@@ -198,7 +199,7 @@ impl<'a> TextAfter<'a> {
         self.letter().is_some_and(char::is_alphabetic)
     }
 
-    /// Whether a sentence starter follows. A letter with a full stop is an initial.
+    /// Whether a word follows that often starts sentences. A letter with a full stop is an initial, not such a word.
     fn is_starter(&self) -> bool {
         !self.text[self.word.len()..].starts_with('.') && abbreviations::is_starter(&self.word.to_lowercase())
     }
@@ -207,13 +208,13 @@ impl<'a> TextAfter<'a> {
         abbreviations::is_particle(&self.word.to_lowercase())
     }
 
-    /// Whether the designation of a part follows: `IV`, `A3`, `B`.
+    /// Whether the number or letter of a part follows, as in `Fig. A3` or `Vol. IV`.
     fn is_designation(&self) -> bool {
         let short = self.word.chars().count() <= 3 && self.word.chars().all(|it| it.is_uppercase() || it.is_numeric());
         is_roman(self.word) || (short && !self.is_starter())
     }
 
-    /// Whether the text reads as a sentence: its second word is in lower case, and more words follow.
+    /// Whether the text looks like a sentence: its second word is in lower case, and more words follow.
     fn is_clause(&self) -> bool {
         let end = self.text.find(['.', '!', '?']).unwrap_or(self.text.len());
         let mut words = self.text[..end].split_whitespace();
@@ -221,7 +222,7 @@ impl<'a> TextAfter<'a> {
         second_lower && words.count() + 2 >= MIN_CLAUSE_WORDS
     }
 
-    /// Whether an abbreviation with a number follows: `No. 7`.
+    /// Whether an abbreviation and a number follow: `No. 7`.
     fn is_numbered(&self) -> bool {
         let number = self.text[self.word.len()..].strip_prefix(". ").is_some_and(|it| it.starts_with(char::is_numeric));
         number
@@ -231,14 +232,15 @@ impl<'a> TextAfter<'a> {
             )
     }
 
-    /// Whether a month in digits follows: `5. 2020`, `12.2021`.
+    /// Whether a month in digits follows, as in the date `3. 5. 2020`.
     fn is_month(&self) -> bool {
         self.word.len() <= 2 && self.text[self.word.len()..].starts_with('.')
     }
 }
 
-/// Whether a sentence ends at the single full stop between the two. Callers handle a following lower-case letter. An
-/// abbreviation before a closing bracket (`in_brackets`) has nothing to refer to, so it can end a sentence.
+/// Whether a sentence ends at a single full stop between `before` and `behind`. Callers handle a lower-case word after the
+/// full stop. With `in_brackets`, a bracket closes after the full stop: then no name or number belongs to an abbreviation
+/// before it, so the abbreviation can end a sentence.
 pub(super) fn is_sentence_end(before: &TextBefore<'_>, behind: &TextAfter<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;
@@ -299,13 +301,13 @@ fn starts_upper(word: &str) -> bool {
     word.starts_with(char::is_uppercase)
 }
 
-/// The end of a word that corresponds to its lower-case suffix `tail`.
+/// Returns the end of `word` that corresponds to `tail`, the same end in lower case.
 fn matching_suffix<'a>(word: &'a str, tail: &str) -> &'a str {
     let skipped = word.chars().count().saturating_sub(tail.chars().count());
     word.char_indices().nth(skipped).map_or("", |(at, _)| &word[at..])
 }
 
-/// Latin and Cyrillic consonants; letters with diacritics count as vowels.
+/// Whether a letter is a Latin or Cyrillic consonant; letters with diacritics count as vowels.
 fn is_consonant(letter: char) -> bool {
     matches!(letter, 'b'..='z' if !matches!(letter, 'e' | 'i' | 'o' | 'u' | 'y'))
         || "бвгджзклмнпрстфхцчшщ".contains(letter)

@@ -1,4 +1,5 @@
-//! Groups the lines of a text as a reader would.
+//! Groups the lines of a text before it is split into sentences: joins lines of wrapped prose, and separates list items,
+//! headings and table rows.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,40 +8,40 @@ use regex::Regex;
 
 use crate::text::full_stop::TextBefore;
 
-/// Lines compared in width together; bounds the work on long texts.
+/// Number of lines whose widths are compared with each other; bounds the work on long texts.
 const BLOCK_LINES: usize = 256;
 
-/// Minimum width of a line that may continue; shorter lines are entries.
+/// A line narrower than this many columns is an entry of its own, which the next line does not continue.
 const MIN_CONTINUED_WIDTH: usize = 25;
 
-/// Minimum width of a line that may continue with a capital letter or a number.
+/// Minimum width in columns of a line that the next line may continue with a capital letter or a number.
 const MIN_WIDTH_BEFORE_CAPITAL: usize = 40;
 
-/// From this width on, a few lines count as prose.
+/// Lines of at least this many columns count as wrapped prose, even if there are only a few.
 const PROSE_WIDTH: usize = 60;
 
-/// Upper limit of wrapped text: wider lines are not wrapped.
+/// Maximum width in columns of wrapped text; wider lines are taken for whole paragraphs.
 const MAX_WRAPPED_WIDTH: usize = 160;
 
-/// A line is full if the next word would have exceeded this percentage of the usual width.
+/// A line is full if, with the first word of the next line, it would exceed this percentage of the usual width.
 const FULL_PERCENT: usize = 85;
 
-/// Upper limit of a key in bytes.
+/// Maximum bytes of a key at the start of a line, as in `key: value`.
 const MAX_KEY_BYTES: usize = 40;
 
-/// Unambiguous list items, headings, fences and table rows.
+/// Start of a line that certainly is a list item, heading, code fence or table row.
 static STANDALONE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:[*+•◦▪‣●○■□☐☑✓✔→]\s|-\s|\[[ xX]\]\s|#{1,6}\s|```|~~~|\|)"));
 
-/// Items that can also start a line of wrapped prose: a number, a letter, a dash.
+/// Start of a line that is a list item or, by chance, a line of wrapped prose: a number, a letter, a dash.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:\(?(?:[0-9]{1,3}|\pL|[ivxIVX]{1,5})[.)]\s|[0-9]+(?:\.[0-9]+)+\.?\s|[–—·]\s)"));
 
-/// `key: value`: a key of one word, or of a few with a capital letter.
+/// Start of a line of the form `key: value`; the key is one word, or a few words with a capital letter.
 static KEY: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:[^\s:]+|[\p{Lu}\p{Lo}\pN][^\s:]*(?: [^\s:]+){1,3}):(?:\s|$)"));
 
-/// Marks after which a line is complete.
+/// Punctuation at the end of a line after which the line is complete.
 static SENTENCE_END: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"[\p{sb=STerm}\p{sb=ATerm}…:]["'*_)\]}\p{Pe}\p{Pf}\p{Pi}]*$"#));
 
@@ -48,8 +49,8 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Returns the lines of a text, with related lines joined. Blank lines belong to the unit before them. The ranges cover
-/// the text without gaps.
+/// Returns the ranges of the lines of a text, with lines of the same paragraph joined. Blank lines belong to the range
+/// before them. The ranges cover the text without gaps.
 pub(super) fn line_units(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut block: Vec<Line> = Vec::new();
@@ -82,7 +83,7 @@ fn line_ranges(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Adds the units of a block to `found`. Its last line stays in the block, so that the next block can continue it.
+/// Adds the groups of lines of a block to `found`. The last line stays in the block, so that the next block can continue it.
 fn add_units(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
     let shape = BlockShape::of(block);
     for (at, line) in block.iter().enumerate() {
@@ -99,40 +100,40 @@ fn add_units(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
     block.extend(last.map(|it| Line { is_added: true, ..it }));
 }
 
-/// The start of a line.
+/// How a line starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
     Alone,
     Item,
     Key,
-    /// A lower-case letter, or a letter of a script without case.
+    /// With a lower-case letter, or a letter of a script without case.
     Lower,
     Other,
 }
 
 struct Line {
     range: Range<usize>,
-    /// Columns, without surrounding blanks.
+    /// Width in columns, without surrounding blanks.
     width: usize,
-    /// Columns of the first word.
+    /// Width of the first word in columns.
     first_word: usize,
     opening: Opening,
-    /// Whether quote marks of mail precede it.
+    /// Whether the line starts with `>`, the mark of quoted mail.
     is_quoted: bool,
-    /// Whether tabs or bars separate columns.
+    /// Whether the line is a table row: tabs or bars separate cells.
     is_row: bool,
-    /// Whether it ends with a sentence-ending mark.
+    /// Whether the line ends with punctuation that ends a sentence.
     is_stopped: bool,
     colon: bool,
-    /// Whether it ends with an abbreviation that needs a continuation.
+    /// Whether the line ends with an abbreviation that a name or number usually follows, such as `Mr.`
     expects_more: bool,
-    /// Whether it is a heading or a rule, which never continues.
+    /// Whether the line is a heading or a horizontal rule, which no line continues.
     is_closed: bool,
     is_added: bool,
 }
 
 impl Line {
-    /// Parses a line; `None` if blank.
+    /// Parses a line; `None` if the line is blank.
     fn parse(text: &str, range: Range<usize>) -> Option<Line> {
         let whole = text[range.clone()].trim();
         let body = whole.trim_start_matches('>').trim_start();
@@ -169,17 +170,17 @@ fn line_opening(body: &str) -> Opening {
     }
 }
 
-/// Columns of a text: East Asian letters take two.
+/// Returns the width of a text in columns; East Asian letters take two columns.
 fn display_width(text: &str) -> usize {
     let wide = |it: char| matches!(it, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FF60}');
     text.chars().map(|it| 1 + usize::from(wide(it))).sum()
 }
 
-/// Common properties of the lines of a block.
+/// Properties of a block of lines.
 struct BlockShape {
-    /// Width of all but the widest third. In PDFs two lines are joined where a word was split.
+    /// Usual width of the lines. Ignores the widest third, because in PDFs two lines are joined where a word was split.
     width: usize,
-    /// Whether the lines read as wrapped prose: they continue in lower case, or a few are wide.
+    /// Whether the lines look like wrapped prose: many continue in lower case, or there are only a few wide lines.
     is_wrapped: bool,
 }
 
@@ -196,7 +197,7 @@ impl BlockShape {
         }
     }
 
-    /// Whether the second line continues the first.
+    /// Whether the line `below` continues the line `above`.
     fn continues(&self, above: &Line, below: &Line) -> bool {
         if above.is_row || below.is_row || above.is_closed || above.is_quoted != below.is_quoted {
             return false;

@@ -1,4 +1,4 @@
-//! Finds the ends of sentences.
+//! Finds the ends of sentences in a text in any language.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,16 +8,16 @@ use regex::Regex;
 use crate::text::full_stop::{TextAfter, TextBefore, is_sentence_end};
 use crate::text::line_groups;
 
-/// Sentence-ending marks of UAX 29, with the ellipsis and the Greek question marks.
+/// The punctuation marks that may end a sentence: those of Unicode annex 29, the ellipsis and the Greek question marks.
 const STOP_CLASS: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
 
-/// Bytes examined at the start of a sentence.
+/// Bytes examined at the start of a sentence, to find whether it starts in lower case.
 const BEGINNING_BYTES: usize = 64;
 
 static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP_CLASS).expect("the pattern is a constant"));
 
-/// A run of sentence-ending marks with closing quotation marks, brackets and note numbers. A note is limited to a
-/// hundred characters.
+/// A run of sentence-ending marks, with closing quotation marks and brackets and numbers of notes such as `[3]` after
+/// them. The number of a note has at most a hundred characters.
 static STOPS: LazyLock<Regex> = LazyLock::new(|| {
     const CLOSING: &str = r#"["'*_)\]}\p{Pe}\p{Pf}\p{Pi}\p{M}\p{Cf}]"#;
     const NOTE: &str = r"(?:[ \u{A0}]?\[[0-9][0-9, \u{2013}-]{0,99}\])";
@@ -50,7 +50,7 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// As [`sentences`], trimmed and without blank ones.
+/// Returns the sentences of a text like [`sentences`], without surrounding blanks and without blank sentences.
 pub(crate) fn trimmed_sentences(text: &str) -> Vec<Range<usize>> {
     let trimmed = sentences(text).into_iter().map(|it| {
         let sentence = &text[it.clone()];
@@ -60,16 +60,16 @@ pub(crate) fn trimmed_sentences(text: &str) -> Vec<Range<usize>> {
     trimmed.filter(|it| !it.is_empty()).collect()
 }
 
-/// The meaning of a run of marks.
+/// The kind of a run of punctuation marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopMark {
-    /// A single full stop, possibly of an abbreviation.
+    /// A single full stop, which may belong to an abbreviation.
     FullStop,
-    /// Several full stops: an omission.
+    /// Several full stops or an ellipsis, which may stand for an omission.
     Ellipsis,
     /// A question mark or an exclamation mark.
     Strong,
-    /// A mark of a script without blanks between sentences.
+    /// A mark of a script that has no blanks between sentences, such as Chinese.
     Wide,
     None,
 }
@@ -89,7 +89,7 @@ impl StopMark {
     }
 }
 
-/// Whether a sentence ends after a run of marks. `before` is the sentence up to the run, `rest` the text after it.
+/// Whether a sentence ends after the marks `stop`. `before` is the sentence up to the marks, `rest` the text after them.
 fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
     let mark = StopMark::of(stop, before);
     let Some(first) = rest.chars().next() else { return true };
@@ -99,7 +99,7 @@ fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
         StopMark::None => false,
         StopMark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
-        // Dot leaders point to a page number.
+        // No end before a digit, because dots lead to a page number in a table of contents.
         StopMark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
         StopMark::Strong => !behind.is_lower() || !closed && begins_lower(before),
         StopMark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
@@ -108,13 +108,14 @@ fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
     }
 }
 
-/// Length of a closing quotation mark after a blank, as in French. An opening one has a letter after it.
+/// Returns the length of a blank and a closing quotation mark `»` at the start of `rest`, as in French; else 0. Before a
+/// letter or digit, the mark is an opening one.
 fn closing_behind_blank(rest: &str) -> usize {
     let mark = rest.strip_prefix([' ', '\u{A0}', '\u{202F}']).and_then(|it| it.strip_prefix('»'));
     mark.filter(|it| !it.starts_with(char::is_alphanumeric)).map_or(0, |after| rest.len() - after.len())
 }
 
-/// Whether a sentence starts in lower case, so that the next one may as well. Examines only its first words.
+/// Whether a sentence starts in lower case, so that the next sentence may do so too. Examines only the first words.
 fn begins_lower(sentence: &str) -> bool {
     let beginning = &sentence[..sentence.floor_char_boundary(BEGINNING_BYTES)];
     beginning.chars().find(|it| it.is_alphabetic()).is_some_and(char::is_lowercase)
@@ -124,7 +125,7 @@ fn is_stop(mark: char) -> bool {
     matches!(mark, '.' | '!' | '?' | ';') || !mark.is_ascii() && STOP_MARK.is_match(mark.encode_utf8(&mut [0; 4]))
 }
 
-/// Marks that never start a sentence.
+/// Whether a mark never starts a sentence.
 fn is_continuing(mark: char) -> bool {
     matches!(mark, ',' | ';' | ':' | '.' | '!' | '?' | ')' | ']' | '}' | '%' | '、' | '，' | '；' | '：' | '،' | '؛')
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks the sentence ends of several texts; `¦` marks them.
+/// Checks where sentences end in several texts; `¦` marks the expected ends.
 fn check_all(marked: &[&str]) {
     let found = marked.iter().map(|marked| {
         let text = marked.replace('¦', "");
@@ -210,7 +210,7 @@ fn turkish_sentences_are_split() {
     ]);
 }
 
-/// Written before the abbreviation lists.
+/// These texts were written before the lists of abbreviations, and so test them independently.
 #[test]
 fn sentence_pairs_of_all_languages_are_split() {
     check_all(&[
@@ -336,7 +336,7 @@ fn trimmed_sentences_have_no_outer_blanks() {
     assert_eq!(found, ["One.", "Two."]);
 }
 
-/// Time must depend only on the length of a text, not on its characters.
+/// The time to split a text must depend only on its length, not on its characters.
 #[test]
 fn runs_of_marks_take_linear_time() {
     const BYTES: usize = 2 << 20;

@@ -1,5 +1,5 @@
-//! Extends `proposals.json`: proposed entities and relations that are not accepted yet. Validates the additions of a
-//! reasoner, and marks them with its name.
+//! Lets a reasoner add to `proposals.json`, a file of entities and relations that are not accepted yet. Validates what the
+//! reasoner adds, and records its name as the proposer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,37 +14,37 @@ use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
 use crate::machine::block_in_place;
 
-/// Most bytes of one evidence text for a reasoner.
+/// Maximum bytes of one evidence text in a request to a reasoner; a longer text is cut.
 const MAX_CHUNK_BYTES: usize = 1_200;
-/// Most bytes of all evidence texts.
+/// Maximum bytes of all evidence texts in a request; further texts are left out.
 const MAX_EVIDENCE_BYTES: usize = 200_000;
-/// Most proposals in one file.
+/// Maximum number of proposals in one file; a file with more is invalid.
 const MAX_PROPOSALS: usize = 100_000;
-/// Most evidence texts for a reasoner.
+/// Maximum number of evidence texts in a request; further texts are left out.
 const MAX_EVIDENCE_TEXTS: usize = 1_000;
-/// Limit of proposals added in one call; a request cannot raise it.
+/// Maximum number of proposals added in one call; a request cannot raise this limit.
 const MAX_NEW_PROPOSALS: u32 = 2_000;
-/// Most names in one passage that the rules relate to each other; relations of more names are noise.
+/// The rules relate at most this many names in one passage to each other, because relations of more names are noise.
 const MAX_NAMES: usize = 100;
-/// Confidence of the rules: two names in one passage are weak evidence.
+/// Confidence of a relation that the rules propose: low, because two names in one passage are weak evidence.
 const RULE_CONFIDENCE: f64 = 0.3;
 
-/// A file of proposals with the additions.
+/// A file of proposals, extended by a reasoner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Augmented {
-    /// The whole file.
+    /// The whole file of proposals, old and new ones.
     pub proposals: Value,
     /// Number of proposals that were added.
     pub added: usize,
-    /// Number of proposals that were routed to a schema.
+    /// Number of earlier proposals that were assigned to a schema.
     pub routed: usize,
     /// Notes for the caller, including what was left out and why.
     pub notes: Vec<String>,
-    /// Name of the model that proposed the additions.
+    /// Name of the reasoner that proposed the new entities and relations.
     pub model: String,
 }
 
-/// Lets a reasoner add to proposals. `chunks` holds their evidence texts, as far as known.
+/// Lets a reasoner add at most `most` proposals to a file. `chunks` holds the known evidence texts by chunk id.
 pub(in crate::agent) async fn augment_proposals(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -60,7 +60,7 @@ pub(in crate::agent) async fn augment_proposals(
     notes.extend(cuts.into_iter().map(String::from));
     notes.extend(response.notes.iter().map(|it| sanitize(it)));
     response.notes = notes;
-    // Text that the reasoner did not see is not evidence.
+    // New proposals may cite only the texts of the shortened request, because the reasoner did not see the others.
     let shown = match request.task {
         PluginTask::AugmentProposals { evidence_chunks, .. } => evidence_chunks.unwrap_or_default(),
         PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => BTreeMap::new(),
@@ -68,7 +68,8 @@ pub(in crate::agent) async fn augment_proposals(
     block_in_place(|| merge_response(proposals, response, &shown, most.min(MAX_NEW_PROPOSALS), reasoner.name()))
 }
 
-/// Validates and bounds a task for a reasoner. Returns it with notes about what was left out. Other tasks pass unchanged.
+/// Validates a task that adds proposals, and bounds its size. Returns the task, and notes about what was left out. Other
+/// tasks pass unchanged.
 ///
 /// # Errors
 /// See [`validate_proposals`].
@@ -87,7 +88,7 @@ pub(in crate::agent) fn validate_task(task: PluginTask) -> Result<(PluginTask, V
     Ok((PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals }, notes))
 }
 
-/// Bounds the evidence texts for a reasoner.
+/// Bounds the number and sizes of the evidence texts in a request to a reasoner, and notes what was left out.
 fn bound_evidence(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut left = MAX_EVIDENCE_BYTES;
     let mut kept = BTreeMap::new();
@@ -110,7 +111,7 @@ fn bound_evidence(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> 
     kept
 }
 
-/// Adds the valid proposals of a response to the file.
+/// Adds the valid proposals of a reasoner's response to the file, and notes why the others were left out.
 fn merge_response(
     mut proposals: Value,
     response: PluginResponse,
@@ -121,7 +122,7 @@ fn merge_response(
     let mut notes = response.notes;
     let list = proposal_list(&proposals)?;
     let mut ids: BTreeSet<String> = list.iter().filter_map(|it| it["proposal_id"].as_str().map(String::from)).collect();
-    // Possible ends of an added relation: entities of the file and of the response.
+    // An added relation may connect entities of the file and of the response.
     let entities: BTreeSet<&str> =
         list.iter().chain(&response.added_proposals).filter_map(|it| it["entity_id"].as_str()).collect();
     let mut added = Vec::new();
@@ -146,7 +147,7 @@ fn merge_response(
     Ok(Augmented { proposals, added: count, routed, notes, model })
 }
 
-/// Sets the schema of proposals. A proposal that already has one stays unchanged.
+/// Sets the schema of proposals without a schema, and returns how many were set.
 fn apply_schema_hints(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
     let mut routed = 0;
     let numbered = all.iter().enumerate().filter_map(|(at, it)| Some((it["proposal_id"].as_str()?.to_string(), at)));
@@ -158,13 +159,13 @@ fn apply_schema_hints(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &m
                 routed += 1;
             }
             Some(_) => notes.push(format!("proposal `{}` already has a schema", update.proposal_id)),
-            None => notes.push(format!("there is no proposal `{}` to route", update.proposal_id)),
+            None => notes.push(format!("no proposal `{}` to set the schema of", update.proposal_id)),
         }
     }
     routed
 }
 
-/// Returns the proposal with the name of its model.
+/// Returns the proposal with the name of the proposing model in `metadata.proposed_by`.
 fn mark_proposer(proposal: &Value, model: &str) -> Value {
     let mut marked = proposal.clone();
     if !marked["metadata"].is_object() {
@@ -177,10 +178,10 @@ fn mark_proposer(proposal: &Value, model: &str) -> Value {
 /// Validates a file of proposals: version 1, and every proposal with the fields of its kind.
 ///
 /// # Errors
-/// `InvalidArgument` with the place, e.g. `proposals[3].rel_type`.
+/// `InvalidArgument` that names the field or the proposal, e.g. `proposals[3]`.
 pub fn validate_proposals(file: &Value) -> Result<()> {
     if file["version"] != 1 {
-        let text = format!("`version` is {}, but this vic reads only 1", file["version"]);
+        let text = format!("`version` is {}, but this version of vic reads only 1", file["version"]);
         return Err(Error::invalid(text).field("version"));
     }
     let mut ids = BTreeSet::new();
@@ -223,7 +224,8 @@ fn validate_proposal(proposal: &Value) -> Result<()> {
     }
 }
 
-/// Validates an added proposal: complete, new, with known ends, and citing a text that the reasoner saw.
+/// Validates an added proposal: all fields present, a new id, a relation between known entities, and a citation of an
+/// evidence text that the reasoner saw.
 fn validate_added(
     proposal: &Value,
     ids: &BTreeSet<String>,
@@ -239,18 +241,18 @@ fn validate_added(
         let unknown =
             ["source", "target"].iter().find(|it| !proposal[**it].as_str().is_some_and(|it| entities.contains(it)));
         if let Some(end) = unknown {
-            return Err(Error::invalid(format!("its `{end}` is not an entity of the file")));
+            return Err(Error::invalid(format!("its `{end}` is not an entity of the file or of the added proposals")));
         }
     }
     let cited = proposal["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
     match evidence.is_empty() || cited.iter().any(shown) {
         true => Ok(()),
-        false => Err(Error::invalid("it cites no text that was shown")),
+        false => Err(Error::invalid("it cites no text of those that the model was shown")),
     }
 }
 
-/// Returns the additions by rule: a relation between entities with names in the same passage.
+/// Proposes relations without a model: one between any two entities whose names occur in the same passage.
 pub(in crate::agent) fn proposals_by_rules(
     proposals: &Value,
     evidence: Option<&BTreeMap<String, String>>,
@@ -283,7 +285,7 @@ pub(in crate::agent) fn proposals_by_rules(
     PluginResponse { added_proposals: added, ..PluginResponse::default() }
 }
 
-/// Returns the relation of two entities with their names.
+/// Returns the proposal of a relation between two entities, each an id and a name, that occur in the same chunk.
 fn mentioned_with((source, first): &(String, String), (target, second): &(String, String), chunk: &str) -> Value {
     let id = format!("mentioned_with:{source}:{target}");
     json!({
@@ -330,7 +332,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_names_in_many_passages_stay_bounded() {
-        // All have one name, so that each occurs in every passage.
+        // All entities have the same name, so that each occurs in every passage.
         let entities: Vec<Value> = (0..20_000).map(|it| entity(&format!("e{it}"), "Ada")).collect();
         let texts = |count: usize| (0..count).map(|it| (format!("c{it}"), "Ada met Ada.".into())).collect();
         let begun = std::time::Instant::now();
@@ -340,7 +342,7 @@ mod tests {
         for said in ["1000 of 5000 evidence texts", "at most 2000 proposals"] {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
-        // With no additions allowed, it ends without a full pass.
+        // With a limit of 0 additions, the rules end without a pass over all passages.
         let none = augment_proposals(&RuleReasoner, None, file(entities), texts(5_000), 0).await.unwrap();
         assert!(none.added == 0 && begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }

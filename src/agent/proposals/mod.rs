@@ -1,4 +1,4 @@
-//! Proposals of a model for the graph: made, checked against files, promoted to the graph.
+//! Proposed entities and relations for the graph: found in files, extended by a model, checked, and turned into a graph.
 
 pub(in crate::agent) mod augment;
 pub(in crate::agent) mod promote;

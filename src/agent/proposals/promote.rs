@@ -1,4 +1,4 @@
-//! Turns accepted proposals into a graph that can be imported.
+//! Turns accepted proposals into a graph file that `vic graph import` reads.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 use crate::agent::proposals::augment::validate_proposals;
 use crate::error::{Error, Result};
 
-/// Selects the proposals to promote.
+/// Selects the proposals that become nodes and edges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promotion {
-    /// Least confidence.
+    /// Minimum confidence of a proposal, from 0 to 1.
     pub min_confidence: f64,
     /// Only proposals with these `proposal_id`s; empty means all.
     pub only: Vec<String>,
 }
 
-/// Returns the nodes and edges of the selected proposals. A relation needs both of its ends.
+/// Returns the nodes and edges of the selected proposals. A relation is kept only if both of its entities are selected.
 ///
 /// # Errors
-/// The file is invalid, a selected proposal does not exist, or an end of a selected relation is not selected.
+/// The file is invalid, a proposal in `only` does not exist, or a relation in `only` has an entity that is not selected.
 pub fn promote_proposals(file: &Value, promotion: &Promotion) -> Result<Value> {
     validate_proposals(file)?;
     let all = file["proposals"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -40,11 +40,11 @@ pub fn promote_proposals(file: &Value, promotion: &Promotion) -> Result<Value> {
     for it in all.iter().filter(chosen).filter(|it| it["kind"] == "Relation") {
         let ends = ["source", "target"].map(|end| it[end].as_str().unwrap_or_default());
         if let Some(end) = ends.iter().find(|end| !known.contains(**end)) {
-            // An end below the least confidence drops its relations as well.
+            // Drops a relation whose entity is below the minimum confidence.
             if promotion.only.is_empty() {
                 continue;
             }
-            return Err(Error::invalid(format!("`{}` needs `{end}`, which was not chosen", id(it))));
+            return Err(Error::invalid(format!("`{}` needs the entity `{end}`, which was not selected", id(it))));
         }
         edges.push(edge(it));
     }

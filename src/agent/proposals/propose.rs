@@ -1,4 +1,4 @@
-//! Proposes entities and relations from the text of files: headings, addresses and mail headers. They are not accepted yet.
+//! Proposes entities and relations for the graph, without a model: files, headings, mail addresses and web addresses.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,33 +8,33 @@ use serde_json::{Value, json};
 
 use crate::model::{Block, BlockKind, Document};
 
-/// Mail addresses.
+/// Mail addresses in a text.
 static MAIL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}").expect("a constant")
 });
-/// Addresses of pages.
+/// Web addresses in a text.
 static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
 
-/// Confidence of an explicit fact.
+/// Confidence of what a file states explicitly, such as a heading or a link.
 const FACT_CONFIDENCE: f64 = 0.95;
-/// Confidence of a mention.
+/// Confidence that a mail address in a text stands for a person.
 const MENTION_CONFIDENCE: f64 = 0.8;
 
-/// Collects the proposals of several files, each entity and relation once.
+/// Collects the proposed entities and relations of several files, each once.
 #[derive(Debug, Default)]
 pub struct Proposer {
     proposals: Vec<Value>,
     seen_ids: BTreeSet<String>,
 }
 
-/// Returns the text of a block by the id in proposals: `<absolute path>#<number>`.
+/// Returns the text of the block that a proposal cites as evidence by its id `<absolute path>#<number>`.
 pub fn chunk_text<'a>(document: &'a Document, chunk_id: &str) -> Option<&'a str> {
     let number: usize = chunk_id.rsplit_once('#')?.1.parse().ok()?;
     document.blocks.get(number).map(|it| it.text.as_str())
 }
 
 impl Proposer {
-    /// Adds the proposals of one file.
+    /// Adds the entities and relations of one file.
     pub fn add_document(&mut self, path: &str, document: &Document) {
         let file = format!("document:{path}");
         let name = document.title.clone().unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path).to_string());
@@ -99,7 +99,7 @@ impl Proposer {
         }));
     }
 
-    /// Returns the file of proposals. `generated_at` is RFC 3339.
+    /// Returns all proposals as the JSON of `proposals.json`. `generated_at` is a time in RFC 3339.
     pub fn into_file(self, generated_at: &str, locator: &str) -> Value {
         json!({
             "version": 1, "generated_at": generated_at,

@@ -1,4 +1,4 @@
-//! Reasoner that runs a command: vic is the host of a plugin.
+//! Reasoner that runs a plugin: a command that gets the task as JSON and prints the response.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse, PluginTask};
 use crate::model::{PrivacyMode, Redaction};
 
-/// Bytes of a request besides its task.
+/// Bytes reserved for the fields of a request other than its task and its model.
 const ENVELOPE_BYTES: usize = 256;
 
-/// A plugin command.
+/// A reasoner that runs a plugin command.
 pub(in crate::agent) struct CommandReasoner {
     pub(in crate::agent) command: PluginCommand,
     pub(in crate::agent) mode: PrivacyMode,
@@ -38,7 +38,7 @@ impl Reasoner for CommandReasoner {
     }
 
     async fn context_budget(&self, request: &PluginRequest) -> ContextBudget {
-        // The request also holds the names of the protocol and the model.
+        // The task must leave space for the other fields of the request: the names of the protocol and of the model.
         let around = ENVELOPE_BYTES + request.model.as_ref().map_or(0, String::len) * 2;
         ContextBudget::Bytes(self.limits(&request.task).request_bytes.saturating_sub(around))
     }

@@ -1,5 +1,5 @@
-//! Reasoner that asks a language model. The task becomes a prompt, a JSON Schema defines the answer, and an invalid answer
-//! is sent back once with the reason.
+//! Reasoner that asks a language model. The task becomes a prompt, a JSON Schema defines the form of the answer, and an
+//! invalid answer is sent back once with the reason.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::llm::{
 };
 use crate::model::{PrivacyMode, Redaction};
 
-/// Tokens of an answer: a query or a step takes some hundred.
+/// Maximum tokens of an answer without proposals; a query or a step takes a few hundred.
 const MAX_TOKENS: u32 = 1_024;
-/// Tokens of an answer with proposals.
+/// Maximum tokens of an answer with proposals.
 const PROPOSAL_TOKENS: u32 = 8_192;
-/// Attempts for one task.
+/// Maximum requests to the model for one task: the first one, and a retry after an invalid answer.
 const MAX_ATTEMPTS: usize = 2;
-/// Most characters of a rejected answer and of the reason in the retry.
+/// A retry repeats at most this many characters of the rejected answer, and of the reason.
 const MAX_REJECTED_CHARS: usize = 300;
 /// Tokens reserved for the retry, and for the server's message template.
 const RESERVED_TOKENS: usize = 500;
 
-/// A language model as a reasoner.
+/// A reasoner that asks a language model.
 pub(in crate::agent) struct ModelReasoner {
     pub(in crate::agent) client: LlmClient,
     pub(in crate::agent) mode: PrivacyMode,
@@ -51,7 +51,7 @@ impl ModelReasoner {
     }
 }
 
-/// Returns the answer's share of the context: the need of the task, but at most a quarter.
+/// Returns the tokens reserved for the answer: as many as the task needs, but at most a quarter of the context.
 fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
     let wanted = match task {
         PluginTask::AugmentProposals { .. } => PROPOSAL_TOKENS,
@@ -60,7 +60,7 @@ fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
     wanted.min(limits.answer_tokens).min(limits.context_tokens / 4).max(1)
 }
 
-/// Returns the beginning of a text.
+/// Returns the first `MAX_REJECTED_CHARS` characters of a text.
 fn truncate_chars(text: &str) -> &str {
     text.char_indices().nth(MAX_REJECTED_CHARS).map_or(text, |(end, _)| &text[..end])
 }
@@ -94,7 +94,7 @@ impl Reasoner for ModelReasoner {
             messages.append(&mut again);
             let answer = self.client.complete(LlmRequest { messages, ..asked.clone() }).await?;
             let read = match answer.finish {
-                FinishReason::Length => Err(Error::invalid(format!("{who} was cut before the end of its answer"))),
+                FinishReason::Length => Err(Error::invalid(format!("the answer of {who} was cut at its token limit"))),
                 _ => response::extract_json(&answer.text).and_then(|it| PluginResponse::parse(it, &request.task, &who)),
             };
             match read {
@@ -104,7 +104,7 @@ impl Reasoner for ModelReasoner {
                         "That cannot be used: {}. Answer with the corrected JSON object only.",
                         truncate_chars(&error.message)
                     );
-                    // The whole answer could fill the context.
+                    // Repeats only the beginning of the rejected answer, because the whole answer could fill the context.
                     let said = Message::new(Role::Assistant, truncate_chars(&answer.text));
                     again = vec![said, Message::new(Role::User, why)];
                     problem = Some(error);
@@ -123,7 +123,7 @@ mod tests {
     use crate::agent::context_budget::fit_request;
     use crate::llm::{LlmClientConfig, Mock};
 
-    /// Returns a model with this context size.
+    /// Returns a reasoner over a mock model with this context size.
     fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ModelReasoner {
         let client = mock.client_with(LlmClientConfig { context_tokens, ..LlmClientConfig::default() });
         ModelReasoner { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction: Redaction::Keys }

@@ -1,5 +1,6 @@
-//! Hides a backend's address and name from callers other than the owner. An error of a server loses the address. An error of
-//! a command keeps only its code, because its output and arguments may hold the owner's secrets. The log has the full error.
+//! Hides a backend's address and command line from callers other than the owner. The address is removed from errors of a
+//! server. Of an error of a command only the code is kept, because the output and arguments of the command may hold the
+//! owner's secrets. The log has the full error of a command.
 
 use async_trait::async_trait;
 
@@ -12,15 +13,15 @@ use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
 use crate::model::agent::BackendKind;
 
-/// Problem of an unreachable backend for callers other than the owner: the reason may name its address or the words of a
-/// command.
+/// Shown instead of the reason why a backend is not ready, to callers other than the owner: the reason may name the address
+/// of the backend or the words of a command.
 pub(in crate::agent) const UNREADY_PROBLEM: &str =
     "the backend does not answer; the daemon's owner sees why with `vic llm status`";
 
-/// Message for a failed command.
+/// Shown instead of the error of a backend command, to callers other than the owner.
 const FAILED_COMMAND_MESSAGE: &str = "the backend failed; the owner finds the reason in the log of vicd";
 
-/// A reasoner with redacted name and errors, for callers other than the owner.
+/// A reasoner whose name and errors hide addresses and command lines, for callers other than the owner.
 pub(in crate::agent) struct RedactedReasoner {
     pub(in crate::agent) reasoner: Box<dyn Reasoner>,
     pub(in crate::agent) backend: BackendKind,
@@ -48,7 +49,7 @@ impl Reasoner for RedactedReasoner {
     }
 }
 
-/// Redacts an event of a model's answer in the same way as an error.
+/// Redacts the messages in a stream event like `redacted_error`.
 pub(in crate::agent) fn redacted_event(backend: BackendKind, event: LlmStreamEvent) -> LlmStreamEvent {
     match event {
         LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
@@ -63,9 +64,9 @@ pub(in crate::agent) fn redacted_event(backend: BackendKind, event: LlmStreamEve
     }
 }
 
-/// Redacts an error of a backend.
+/// Removes host names from an error of a server, and replaces the message of an error of a command.
 pub(in crate::agent) fn redacted_error(backend: BackendKind, error: Error) -> Error {
-    // vic itself reports invalid requests.
+    // Keeps the message of an invalid request of a command, because vic wrote it, not the command.
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
         return redact_hosts::hide_in_error(error);
     }

@@ -1,4 +1,5 @@
-//! Rule-based reasoner without a model, with deterministic answers. It also answers if a model is missing or fails.
+//! The stub: a rule-based reasoner without a model, with deterministic answers. Its quotes also replace the answer of a
+//! model that fails.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,28 +16,28 @@ use crate::llm::plugin::{
 };
 use crate::machine::block_in_place;
 
-/// Row limit of a query.
+/// Row limit in the queries that the rules write.
 const QUERY_LIMIT: u32 = 20;
-/// Most rows in an answer.
+/// Maximum number of rows that an answer lists; it counts the others.
 const MAX_ROWS: usize = 10;
-/// Most passages quoted in an answer.
+/// Maximum number of passages quoted in an answer.
 const MAX_PASSAGES: usize = 3;
-/// Most words of a question that are searched in passages.
+/// Maximum number of words of a question that are counted in passages; further words are ignored.
 const MAX_WORDS: usize = 100;
-/// Most characters of a quoted passage.
+/// Maximum characters of a quoted passage; the quote of a longer one ends with `…`.
 const MAX_PASSAGE_CHARS: usize = 300;
-/// The answer if nothing answers the question.
+/// The answer when no tool result answers the question.
 const NO_ANSWER: &str = "Nothing that was found answers this.";
-/// Words between a type and a name.
+/// Words that introduce a name, as in `node named b`.
 const NAMING_WORDS: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
-/// Stop words of a question.
+/// Words of a question that are not searched.
 const STOP_WORDS: &[&str] = &[
     "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
     "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
     "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
 ];
 
-/// The rule-based reasoner.
+/// The stub: a reasoner that follows fixed rules, without a model.
 pub(in crate::agent) struct RuleReasoner;
 
 #[async_trait]
@@ -46,7 +47,7 @@ impl Reasoner for RuleReasoner {
     }
 
     async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
-        // Whole files of proposals and long transcripts take CPU time.
+        // Uses `block_in_place`, because files of proposals and long transcripts take much CPU time.
         Ok(block_in_place(|| match &request.task {
             PluginTask::ToQuery { question, schema } => {
                 PluginResponse { query_ir_v1: Some(build_query(question, schema)), ..PluginResponse::default() }
@@ -62,8 +63,8 @@ impl Reasoner for RuleReasoner {
     }
 }
 
-/// Builds a query. `find Node named b` asks for a type and a name, a type alone for all its entities, and anything else for
-/// words in names.
+/// Builds a graph query. `find Node named b` becomes a search by type and name, a type alone a search for all entities of
+/// that type, and any other question a search for its words in names.
 fn build_query(question: &str, schema: &SchemaHints) -> Value {
     let words: Vec<&str> = question.split_whitespace().map(trim_marks).filter(|it| !it.is_empty()).collect();
     let kind = named_type(&words, &schema.types);
@@ -88,7 +89,7 @@ fn build_query(question: &str, schema: &SchemaHints) -> Value {
     json!({ "version": 1, "select": ["?x"], "where": atoms, "limit": QUERY_LIMIT })
 }
 
-/// Returns a word without the marks around it.
+/// Returns a word without the punctuation around it, except `_`, `#` and `/`.
 fn trim_marks(word: &str) -> &str {
     word.trim_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '#' | '/'))
 }
@@ -104,7 +105,7 @@ fn is_type_name(word: &str, kind: &str) -> bool {
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
 }
 
-/// Returns the type that the words name first.
+/// Returns the type of the graph that the first word with the name of a type names.
 fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     let mut places = HashMap::new();
     for (place, kind) in types.iter().enumerate() {
@@ -118,7 +119,7 @@ fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     words.iter().find_map(|word| named(word)).map(|place| &types[place])
 }
 
-/// Returns the content words.
+/// Returns the words to search: all except stop words and the name of the type `kind`.
 fn content_words<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
     let carries = |it: &&&str| {
         let lower = it.to_lowercase();
@@ -127,7 +128,7 @@ fn content_words<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
     words.iter().filter(carries).copied().collect()
 }
 
-/// Describes the rows in words.
+/// Describes the rows of a query result as text, one line per row.
 fn describe_rows(results: &Value) -> String {
     let rows = results["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     if rows.is_empty() {
@@ -152,7 +153,7 @@ fn describe_rows(results: &Value) -> String {
     lines.join("\n")
 }
 
-/// Searches once, then quotes the best passages.
+/// Returns the next step of an agent: a search if none was made yet, else an answer that quotes the best passages.
 fn next_step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> PluginResponse {
     let searched = transcript.iter().any(|it| it.tool == SEARCH_TOOL);
     if !searched && tools.iter().any(|it| it.name == SEARCH_TOOL) {
@@ -162,18 +163,18 @@ fn next_step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep])
     PluginResponse { final_answer: Some(quote_passages(question, transcript)), ..PluginResponse::default() }
 }
 
-/// Returns the answer that nothing answers the question.
+/// Returns the answer [`NO_ANSWER`], without citations.
 pub(in crate::agent) fn no_answer() -> FinalAnswer {
     FinalAnswer { answer: NO_ANSWER.into(), ..FinalAnswer::default() }
 }
 
-/// Returns whether an answer is that there is none: without citations, and empty or [`NO_ANSWER`].
+/// Returns whether the reasoner reports that it found no answer: no citations, and a text that is empty or [`NO_ANSWER`].
 pub(in crate::agent) fn is_no_answer(answer: &FinalAnswer) -> bool {
     let said = answer.answer.trim();
     answer.citations.is_empty() && (said.is_empty() || said == NO_ANSWER)
 }
 
-/// Quotes the passages of a transcript with most words of the question.
+/// Returns an answer that quotes the passages of a transcript with the most words of the question.
 pub(in crate::agent) fn quote_passages(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
     let words: Vec<&str> = question.split_whitespace().map(trim_marks).collect();
     let words: BTreeSet<String> =
@@ -184,7 +185,7 @@ pub(in crate::agent) fn quote_passages(question: &str, transcript: &[TranscriptS
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
     let mut best: Vec<(usize, &Citable)> = offered.texts.iter().map(|it| (held(it), it)).collect();
-    // The sort is stable: result order breaks ties.
+    // The sort is stable, so passages with equally many words keep the order of the results.
     best.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
     best.retain(|(held, _)| *held > 0);
     best.truncate(MAX_PASSAGES);

@@ -1,4 +1,4 @@
-//! Fair shares of the limits for each key, and details that only the owner sees.
+//! Tests that each key gets only part of the slots, and that only the owner sees addresses and command lines of backends.
 
 use futures::StreamExt;
 use tokio::task::JoinHandle;
@@ -25,7 +25,7 @@ fn stuck(dir: &std::path::Path) -> Assistant {
     Assistant::new(&config, Arc::new(Stuck(FakeTools::default())), Arc::new(FakeWitness), None)
 }
 
-/// Returns the errors of the tasks that have ended; the others go on.
+/// Returns the errors of the tasks that have ended after 50 ms; the other tasks go on.
 async fn refused(begun: Vec<JoinHandle<Result<()>>>) -> Vec<Error> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut refused = Vec::new();
@@ -121,7 +121,7 @@ async fn backend_address_and_command_are_shown_to_owner_only() {
 async fn address_of_failed_server_is_shown_to_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let (_, mut config) = assistant(dir.path());
-    // The mode forbids it, so no request is sent.
+    // `local_only` forbids this address, so no request is sent.
     config.embed.openai_url = "http://192.0.2.7:9".into();
     let shared = Assistant::new(&config, hive(), Arc::new(FakeWitness), None);
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), ..Override::default() };
@@ -174,7 +174,7 @@ async fn only_local_user_may_name_a_program() {
         let error = assistant.with_rights(owns, false).ask("x", &over).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
     }
-    // The command runs, and prints nothing.
+    // With the right to name a program the command runs; it fails only because `true` prints nothing.
     let error = assistant.with_rights(true, true).ask("x", &over).await.unwrap_err();
     assert!(error.message.contains("said nothing"), "{error}");
 }
