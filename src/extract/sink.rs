@@ -184,7 +184,7 @@ impl Sink {
         self.document.blocks.len()
     }
 
-    /// Labels every block added since `mark`, an earlier [`Sink::block_count`], with the part of the file it belongs to. In
+    /// Labels every block added since `mark`, an earlier `Sink::block_count`, with the part of the file it belongs to. In
     /// nested parts the outer name comes first.
     pub(crate) fn label_part(&mut self, mark: usize, part: &str) {
         for block in self.document.blocks.iter_mut().skip(mark) {

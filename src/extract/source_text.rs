@@ -82,7 +82,7 @@ impl<'a> Source<'a> {
         self.push_symbol(sink, kind, range, None)
     }
 
-    /// Like [`Source::push`], and labels the blocks with the symbol (e.g. a function) that the range defines.
+    /// Like `Source::push`, and labels the blocks with the symbol (e.g. a function) that the range defines.
     pub(crate) fn push_symbol(
         &self,
         sink: &mut Sink,

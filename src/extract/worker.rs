@@ -206,9 +206,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     }
     let bytes = match read_file(file, &job.task, station) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) => {
-            return Err(new_failure(Reason::TooLarge, format!("the file has more than {} MiB", MAX_FILE_BYTES >> 20)));
-        }
+        Ok(None) => return Err(new_failure(Reason::TooLarge, format!("more than {} MiB", MAX_FILE_BYTES >> 20))),
         Err(error) => return Err(new_failure(Reason::Io, error.to_string())),
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
@@ -243,7 +241,7 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
 }
 
 /// Reads a whole file from offset 0, whatever the position of the descriptor, which is shared with the sending process.
-/// Returns `None` if the file exceeds [`MAX_FILE_BYTES`].
+/// Returns `None` if the file exceeds `MAX_FILE_BYTES`.
 fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
     if size > MAX_FILE_BYTES {

@@ -126,7 +126,7 @@ impl Worker {
         tokio::task::spawn_blocking(move || protocol::decode_frame(&reply)).await.map_err(io::Error::other)?
     }
 
-    /// Returns whether the worker should be replaced: after [`MAX_JOBS_PER_WORKER`] jobs, or if its memory use `held`
+    /// Returns whether the worker should be replaced: after `MAX_JOBS_PER_WORKER` jobs, or if its memory use `held`
     /// exceeds half of its limit (three quarters for skill workers, where neural networks take half).
     pub(super) fn needs_replacement(&self, held: u64, setup: &Setup) -> bool {
         let quarters = if setup.for_questions { 3 } else { 2 };

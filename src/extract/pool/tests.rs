@@ -124,7 +124,7 @@ async fn hanging_skill_is_killed_at_job_time_limit() {
 const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
 
 /// Checks why a file fails if its worker runs the commands `what` on its first start (with `always`, on each start), and on
-/// later starts sends [`ANSWER`]. Returns the failure's detail and the number of worker starts.
+/// later starts sends `ANSWER`. Returns the failure's detail and the number of worker starts.
 async fn assert_retry_failure(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
