@@ -282,9 +282,8 @@ fn build_client(
     let addresses = resolve_or_log_refusal(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
-        let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
-            Error::invalid("the configured API key contains characters that an HTTP header does not allow")
-        })?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+            .map_err(|_| Error::invalid("the API key contains characters that are invalid in an HTTP header"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
