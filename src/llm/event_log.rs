@@ -33,7 +33,7 @@ pub enum ProofEvent {
         task_id: TaskId,
         /// Time of the entry, in milliseconds since the epoch.
         at: i64,
-        /// The event.
+        /// The event that was emitted.
         event: LlmStreamEvent,
     },
 }

@@ -25,7 +25,7 @@ pub struct PluginRequest {
     /// Name of the model that the plugin should use; `None` leaves the choice to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The task.
+    /// What the plugin should do.
     pub task: PluginTask,
 }
 
@@ -35,7 +35,7 @@ pub struct PluginRequest {
 pub enum PluginTask {
     /// Turn a question into a query.
     ToQuery {
-        /// The question.
+        /// The question of the user.
         question: String,
         /// Names that a query may use.
         #[serde(default)]
@@ -43,7 +43,7 @@ pub enum PluginTask {
     },
     /// Answer a question from the rows of a query.
     Answer {
-        /// The question.
+        /// The question of the user.
         question: String,
         /// The query that was run.
         query: Value,
@@ -62,7 +62,7 @@ pub enum PluginTask {
     },
     /// Take the next step of a tool loop.
     ToolLoopStep {
-        /// The question.
+        /// The question of the user.
         question: String,
         /// Names that a query may use.
         #[serde(default)]
@@ -137,9 +137,9 @@ impl From<&ToolSpec> for ToolOffer {
 /// A tool call of an earlier step, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptStep {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Value,
     /// The result of the call; `{"error": ...}` if it failed.
     pub result: Value,
@@ -167,10 +167,10 @@ pub struct PluginResponse {
     /// A tool that vic should call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<ToolInvocation>,
-    /// The end of a tool loop.
+    /// The final answer, which ends a tool loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<FinalAnswer>,
-    /// Notes.
+    /// Remarks of the plugin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Why the plugin failed; the other fields are then ignored.
@@ -190,9 +190,9 @@ pub struct SchemaHintUpdate {
 /// A tool call that a plugin requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolInvocation {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the call.
     #[serde(default = "no_arguments")]
     pub args: Value,
 }
@@ -201,10 +201,10 @@ fn no_arguments() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// The end of a tool loop.
+/// The final answer, which ends a tool loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinalAnswer {
-    /// The answer.
+    /// Text of the answer.
     pub answer: String,
     /// The sources of the answer: ids from tool results.
     #[serde(default)]
@@ -212,7 +212,7 @@ pub struct FinalAnswer {
     /// Queries that were run.
     #[serde(default)]
     pub queries: Vec<String>,
-    /// Notes.
+    /// Remarks of the plugin.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -72,9 +72,6 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// `FailedPrecondition` if the backend cannot embed.
     async fn embed(&self, _texts: &[String], _context: Option<u32>, _mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        Err(Error::new(
-            ErrorCode::FailedPrecondition,
-            format!("the backend `{}` cannot compute embeddings", self.backend()),
-        ))
+        Err(Error::new(ErrorCode::FailedPrecondition, format!("the backend `{}` cannot embed", self.backend())))
     }
 }

@@ -28,7 +28,7 @@ pub enum TransportConfig {
         base_url: String,
         /// Bearer token, if the server requires one.
         auth_token: Option<String>,
-        /// The model.
+        /// Name of the model.
         model: String,
     },
     /// The OpenAI-compatible chat API of llama.cpp's server, vLLM, LM Studio and others.
@@ -37,12 +37,12 @@ pub enum TransportConfig {
         base_url: String,
         /// Bearer token, if the server requires one.
         auth_token: Option<String>,
-        /// The model.
+        /// Name of the model.
         model: String,
     },
     /// A plugin: a command that implements the plugin protocol.
     Command {
-        /// The command.
+        /// The plugin command to run.
         command: PluginCommand,
         /// Name of the model that the plugin should use; may be empty.
         model: String,
