@@ -229,7 +229,7 @@ pub fn check_allowed(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<(
 /// second DNS lookup. `key` is sent as the bearer token.
 ///
 /// # Errors
-/// As [`check_allowed`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
+/// The same errors as [`check_allowed`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
 pub(crate) async fn open_client(
     url: &str,
     mode: PrivacyMode,

@@ -25,7 +25,7 @@ pub(super) struct Context {
     text: String,
     /// Size of the context in tokens.
     pub(super) tokens: usize,
-    /// Whether the context holds every heading in full.
+    /// Whether the context has all headings in full length.
     pub(super) complete: bool,
 }
 

@@ -11,10 +11,10 @@ const MAX_HEADING_BYTES: usize = 300;
 /// Metadata of at most this many tokens may share a chunk with the text that follows.
 const TINY_METADATA: usize = 48;
 
-/// Level of a section without a heading.
+/// Level of a section that has no heading.
 const NO_HEADING: u8 = 7;
 
-/// Headings and the segments below them, up to the next heading.
+/// A section of a document: headings, and the segments below them up to the next heading.
 #[derive(Debug)]
 pub(super) struct Section {
     /// Segments of the headings that begin the section: each heading is below the previous one, with no text in between.
@@ -31,7 +31,7 @@ pub(super) struct Section {
     pub(super) joins: bool,
 }
 
-/// The sections of a document.
+/// All sections of a document.
 pub(super) struct Outline {
     /// Sections in reading order; together they cover every segment.
     pub(super) sections: Vec<Section>,

@@ -19,7 +19,7 @@ const MAX_BYTES_PER_TOKEN: usize = 16;
 /// The kind of boundary after a segment, from the worst to the best end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Break {
-    /// Inside a sentence or line.
+    /// Inside a sentence or line: the worst end of a chunk.
     Word,
     /// After a line.
     Line,
@@ -27,7 +27,7 @@ pub(super) enum Break {
     Sentence,
     /// After a blank line or a block.
     Block,
-    /// At the end of a page.
+    /// At the end of a page: the best end of a chunk.
     Page,
 }
 

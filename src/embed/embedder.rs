@@ -22,7 +22,7 @@ pub trait Embedder: Send + Sync {
     /// Computes the vectors of a few passages, in order, before other callers' passages if the backend supports priorities.
     ///
     /// # Errors
-    /// As [`Embedder::embed_documents`].
+    /// The same errors as [`Embedder::embed_documents`].
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
         self.embed_documents(texts).await
     }
@@ -30,7 +30,7 @@ pub trait Embedder: Send + Sync {
     /// Computes the vector of one query.
     ///
     /// # Errors
-    /// As [`Embedder::embed_documents`].
+    /// The same errors as [`Embedder::embed_documents`].
     async fn embed_query(&self, text: &str) -> Result<Vector>;
 
     /// Returns the length of the vectors.
@@ -39,7 +39,7 @@ pub trait Embedder: Send + Sync {
     /// Returns the maximum length of a text in tokens, special tokens included.
     fn max_tokens(&self) -> usize;
 
-    /// Returns the recommended number of texts per call.
+    /// Returns the recommended number of texts per call of [`Embedder::embed_documents`].
     fn batch_size(&self) -> usize;
 
     /// Returns the fraction (0 to 1) of the computed token positions that were padding; `None` if the backend does not

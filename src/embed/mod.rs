@@ -31,7 +31,7 @@ use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 use crate::model::Redaction;
 
-/// Opens the configured embedder.
+/// Opens the embedding model that the user has configured.
 ///
 /// # Errors
 /// A missing model or library ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), an unreachable

@@ -97,7 +97,7 @@ impl ModelStore {
     /// Lists all catalog entries, and whether their files are on this machine.
     ///
     /// # Errors
-    /// As [`ModelStore::entries`].
+    /// The same errors as [`ModelStore::entries`].
     pub fn list(&self) -> Result<Vec<ModelInfo>> {
         Ok(self.entries()?.iter().map(|entry| self.model_info(entry)).collect())
     }

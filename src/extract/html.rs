@@ -24,7 +24,7 @@ const ROWS_PER_BLOCK: usize = 30;
 const SKIPPED: [&str; 10] =
     ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
 
-/// Inline elements, which do not break the line; all others start a new block.
+/// Inline elements, which do not start a new block; all others do.
 const INLINE: [&str; 37] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "button", "cite", "code", "data", "del", "dfn", "em",
     "font", "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike",
@@ -162,7 +162,7 @@ fn layout_tables(html: &Html) -> HashSet<NodeId> {
     layout
 }
 
-/// Collapses runs of white space to one space.
+/// Collapses consecutive white space to one space.
 fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Extracts documents from bytes, in worker processes.
+//! Extracts text and structure (`Document`) from the bytes of files, in worker processes.
 //!
 //! [`WorkerPool`] reads files: it passes each open file to a worker process with limits, so that a file that loops,
 //! exhausts memory or crashes its reader costs only that worker. The worker calls [`extract_bytes`], which detects the type

@@ -28,7 +28,8 @@ use vic_system::jail::probe::ESCAPE_PROBES;
 
 pub use crate::extract::pool::observer::ReadObserver;
 
-/// Minimum start-up time of a worker, even if the time limit per file is shorter: processes start slowly on a busy machine.
+/// Minimum time limit for the start of a worker, even if the time limit per file is shorter: processes start slowly on a
+/// busy machine.
 const MIN_START_SECONDS: u64 = 8;
 
 /// Interval between checks of a busy worker's resident memory. They catch memory that the resource limits (rlimits), which
@@ -38,7 +39,7 @@ const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A worker that is idle for this long is ended, because loaded models occupy hundreds of MiB.
 const MAX_IDLE: Duration = Duration::from_secs(300);
 
-/// Settings of a pool.
+/// Settings of a worker pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
     /// Maximum number of worker processes.
@@ -47,7 +48,7 @@ pub struct PoolSettings {
     pub limits: ExtractLimits,
     /// Paths of the optional libraries and models that workers load.
     pub tools: Tools,
-    /// Whether the pool is for skills instead of extraction.
+    /// Whether the workers run skills (e.g. OCR) instead of extraction.
     pub skills: bool,
 }
 
@@ -98,7 +99,7 @@ struct PendingJob<'a> {
     observer: &'a dyn ReadObserver,
 }
 
-/// Why a worker gave no reply.
+/// Why a worker did not reply to a job.
 enum Fault {
     /// The worker crashed because of this file, or because of an earlier file that it had read.
     Died(ExtractFailure),
@@ -222,7 +223,7 @@ impl WorkerPool {
     ///
     /// # Errors
     ///
-    /// As [`WorkerPool::extract`].
+    /// The same errors as [`WorkerPool::extract`].
     pub async fn extract_observed(
         &self,
         file: File,
@@ -241,7 +242,7 @@ impl WorkerPool {
     ///
     /// # Errors
     ///
-    /// As [`WorkerPool::extract`].
+    /// The same errors as [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
         self.run_skill_observed(file, name, job, &NoObserver).await
     }

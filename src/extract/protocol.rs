@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::extract::Tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits};
 
-/// The first frame that a worker receives.
+/// The first frame that a worker receives: its settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Limits on time, memory and output of every job.
@@ -38,7 +38,7 @@ pub(crate) struct Job {
     pub(crate) task: Task,
 }
 
-/// A task of a worker.
+/// What a worker should do with the file of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Extract the text of the file.
@@ -47,7 +47,7 @@ pub(crate) enum Task {
     Skill(SkillJob),
     /// Try one way to escape the jail and return the result, to prove that the jail works.
     Escape {
-        /// Name of the attempt.
+        /// Name of the attempt, e.g. `open a file`.
         name: String,
         /// Path of a user's file that the worker must not be able to open.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub struct SkillJob {
     /// Seconds after which no page but the first is started, so that the caller can pause between jobs; `None` runs until
     /// the time limit.
     pub rest_after: Option<u32>,
-    /// Purpose of the result.
+    /// What the result of the skill is used for.
     pub purpose: Purpose,
     /// Libraries and models that are available when the job is sent.
     pub tools: Tools,
@@ -81,7 +81,7 @@ impl SkillJob {
     }
 }
 
-/// Purpose of a skill's result.
+/// What the result of a skill is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// Answer a question: all content of the file, with its structure.
@@ -94,7 +94,7 @@ pub enum Purpose {
     EveryText,
 }
 
-/// Result of a job.
+/// The reply of a worker to a job: the document, or why it failed.
 pub(crate) type Reply = Result<Document, ExtractFailure>;
 
 /// Size in bytes of the length that precedes each frame, a little-endian `u32`.

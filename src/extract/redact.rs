@@ -194,7 +194,7 @@ mod tests {
                     writer.push_cell(row as u32, *column, text);
                 });
             }
-            // The next block has no heads, and begins in another column.
+            // Adds a cell far below, so that the next block has no column heads and begins in another column.
             writer.push_cell(900, column - 1, "bot");
             writer.push_cell(900, column, VALUE);
             writer.finish();

@@ -27,7 +27,7 @@ const SOFT_HYPHEN: char = '\u{AD}';
 /// The result of a reader, which fails only if it could read nothing useful.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
 
-/// Input of a reader.
+/// The file or archive member that a reader reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     /// Complete content of the file or archive member.
@@ -50,7 +50,7 @@ pub(crate) struct Sink {
     inflated_bytes: u64,
     members: u32,
     cells: u64,
-    /// Path of the current archive member, outermost first.
+    /// Names of the archive members that are being read, outermost first.
     member_path: Vec<String>,
 }
 

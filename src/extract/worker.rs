@@ -47,14 +47,14 @@ pub struct SkillHandler {
     pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
 }
 
-/// Input of a skill.
+/// The input of a skill run.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillInput<'a> {
     /// Complete content of the file.
     pub bytes: &'a [u8],
     /// File name, for its extension.
     pub name: &'a str,
-    /// Parameters of the run.
+    /// Parameters of the skill run.
     pub job: &'a SkillJob,
     /// Limits on the size of the extracted document.
     pub limits: &'a ExtractLimits,
@@ -104,7 +104,7 @@ struct WorkerState {
     jailed: bool,
 }
 
-/// Writable memory of a worker, in bytes.
+/// Limits on the writable memory of a worker, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct MemoryBudget {
     /// Memory used before the first file, which does not count against a file's limit.

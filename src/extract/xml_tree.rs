@@ -45,11 +45,11 @@ pub(crate) enum Flaw {
     Malformed(String),
 }
 
-/// The elements and texts of one XML part.
+/// The parsed tree of one XML part: its elements and texts.
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
     nodes: Vec<NodeData<'a>>,
-    /// The first flaw found.
+    /// The first flaw that was found while parsing; `None` if the tree is complete.
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -109,7 +109,7 @@ struct Builder<'a> {
     tree: Tree<'a>,
     /// Indexes of the open elements, each with the index of its last child so far.
     open: Vec<(u32, u32)>,
-    /// Number of open elements beyond the depth limit.
+    /// Number of open elements that are deeper than the limit and are dropped.
     beyond: usize,
 }
 

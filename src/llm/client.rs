@@ -32,7 +32,7 @@ const CONTEXT_TOKENS: u32 = 16_384;
 /// Dropping the stream ends the request.
 pub type LlmStream = BoxStream<'static, Result<LlmStreamEvent>>;
 
-/// Configuration of a client.
+/// Configuration of a model client.
 pub struct LlmClientConfig {
     /// The backend that the client talks to. For an `https` address, [`crate::egress`] checks the server's certificate with
     /// the system's certificates.
@@ -126,7 +126,7 @@ pub enum CancelOutcome {
     NotRunning,
 }
 
-/// A complete answer.
+/// A complete answer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmAnswer {
     /// The text of the answer.
@@ -268,7 +268,7 @@ impl LlmClient {
     /// Enqueues a request and returns the stream of its events.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`].
+    /// The same errors as [`LlmClient::enqueue`].
     pub fn enqueue_and_stream(&self, request: LlmRequest) -> Result<LlmStream> {
         self.stream(&self.enqueue(request)?)
     }
@@ -276,7 +276,7 @@ impl LlmClient {
     /// Enqueues a request and waits for the complete answer.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`], and the error at the end of the stream.
+    /// The same errors as [`LlmClient::enqueue`], and the error at the end of the stream.
     pub async fn complete(&self, request: LlmRequest) -> Result<LlmAnswer> {
         let mut stream = self.enqueue_and_stream(request)?;
         let mut answer =

@@ -10,7 +10,7 @@ use crate::model::llm::request::LlmRequest;
 
 /// Receives every request and event of a client. Called in order for each task; must not block.
 pub trait ProofCollector: Send + Sync {
-    /// Records one event.
+    /// Records one entry.
     fn record(&self, event: &ProofEvent);
 }
 

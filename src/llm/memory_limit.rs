@@ -28,7 +28,7 @@ impl MemoryReservation {
     /// Counts the memory of a request against the limit.
     ///
     /// # Errors
-    /// As [`MemoryReservation::reserve`].
+    /// The same errors as [`MemoryReservation::reserve`].
     pub(super) fn for_request(request: &LlmRequest) -> Result<MemoryReservation> {
         MemoryReservation::reserve(request_bytes(request))
     }

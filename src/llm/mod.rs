@@ -59,9 +59,9 @@ pub use crate::error::Error as LlmError;
 /// The purpose for which a model is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Plans and answers.
+    /// Plans searches and answers questions.
     Reasoning,
-    /// Reads images.
+    /// Reads the content of images.
     Vision,
 }
 

@@ -44,7 +44,7 @@ impl ToolRegistry {
     /// Adds a tool with the default timeout.
     ///
     /// # Errors
-    /// As [`ToolRegistry::register_with_timeout`].
+    /// The same errors as [`ToolRegistry::register_with_timeout`].
     pub fn register<F>(self, spec: ToolSpec, handler: impl Fn(Value) -> F + Send + Sync + 'static) -> Result<Self>
     where
         F: Future<Output = Result<Value>> + Send + 'static,
@@ -119,7 +119,7 @@ impl RegisteredTools {
     /// Runs a tool with parsed arguments.
     ///
     /// # Errors
-    /// As [`RegisteredTools::call`].
+    /// The same errors as [`RegisteredTools::call`].
     pub async fn run(&self, name: &str, arguments: Value) -> Result<Value, ToolError> {
         let tool = self.tools.get(name).ok_or_else(|| {
             let known = self.tools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");

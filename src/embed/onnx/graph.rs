@@ -34,7 +34,7 @@ const IR_VERSION: i64 = 8;
 /// The number format in which the encoder computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// 32-bit floating point throughout.
+    /// All computations with 32-bit floating point numbers.
     Fp32,
     /// Matrix products with 8-bit integers.
     Int8,

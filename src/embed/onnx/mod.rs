@@ -119,8 +119,7 @@ fn parse_precision(name: &str) -> Result<Precision> {
         .ok_or_else(|| Error::invalid(format!("unknown precision `{name}`")).hint("use `int8` or `fp32`"))
 }
 
-/// Returns the number of threads, each of which embeds one text at a time; a setting of 0 means one per core, up to a
-/// limit.
+/// Returns the number of threads, and so of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
 pub(crate) fn thread_count(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }

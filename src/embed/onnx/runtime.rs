@@ -17,7 +17,7 @@ use vic_kernels::onnx_arena;
 /// directory and sends telemetry to its vendor; setting an option afterwards is too late.
 const TELEMETRY_VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
-/// The ONNX Runtime environment, of which a process can have only one. It is never dropped.
+/// The ONNX Runtime environment; a process can have only one. It is never dropped.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 static LOAD_LOCK: Mutex<()> = Mutex::new(());
 
@@ -56,7 +56,7 @@ impl Runtime {
     /// Opens a model that allocates memory from the shared [`onnx_arena`] and returns it after a run.
     ///
     /// # Errors
-    /// As [`Runtime::session`].
+    /// The same errors as [`Runtime::session`].
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
             onnx_arena::ensure_created(self.environment)?;

@@ -30,7 +30,7 @@ pub(super) struct Ollama {
 
 #[derive(Deserialize)]
 struct EmbedAnswer {
-    // Ollama encodes NaN as null.
+    // `None` stands for NaN, which Ollama encodes as null.
     embeddings: Vec<Vec<Option<f32>>>,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Death {
     pub(super) peak: Option<u64>,
 }
 
-/// What ended a worker.
+/// What caused the end of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The worker crashed, or exceeded one of its resource limits.

@@ -2,7 +2,7 @@
 //!
 //! The command is started without a shell, by its absolute path, with a fixed list of environment variables and no
 //! inherited file descriptors, and in mode `local_only` without network access. Its run time and output size are limited;
-//! at a limit, it is killed with everything that it started. Its standard error is shown only if it fails.
+//! at a limit, it is killed with all processes that it started. Its standard error is shown only if it fails.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -103,8 +103,8 @@ impl PluginCommand {
     /// requires it, network isolation. Does not run it, so other failures appear only in a run.
     ///
     /// # Errors
-    /// As [`PluginCommand::ask`], with a hint; also `NotFound` or `PermissionDenied` if the script or its interpreter is
-    /// missing or the script is unreadable.
+    /// The same errors as [`PluginCommand::ask`], with a hint; also `NotFound` or `PermissionDenied` if the script or its
+    /// interpreter is missing, or if the script is unreadable.
     pub async fn check(&self, mode: PrivacyMode) -> Result<()> {
         let command = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -272,7 +272,7 @@ impl PluginCommand {
 /// How a run ended, and its output.
 struct RunOutput {
     ended: RunEnd,
-    /// Standard output.
+    /// Standard output of the plugin.
     stdout: Vec<u8>,
     /// The beginning of standard error, up to the limit.
     stderr: Vec<u8>,

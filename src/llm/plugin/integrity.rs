@@ -55,7 +55,7 @@ impl HashedFile {
     /// Checks that the file has not changed since the command was chosen.
     ///
     /// # Errors
-    /// As [`hash_argument_file`]; `PermissionDenied` if it has changed.
+    /// The same errors as [`hash_argument_file`]; `PermissionDenied` if it has changed.
     pub(super) fn check(&self) -> Result<()> {
         require_same_hash(&self.path, "file", &self.seal, hash_argument_file(&self.path))
     }
@@ -125,7 +125,7 @@ fn hash_argument_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let text = format!("`{}` is not run, because it is a symbolic link, whose target may change", path.display());
+        let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
     }
     if !metadata.is_file() {

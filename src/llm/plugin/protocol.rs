@@ -45,7 +45,7 @@ pub enum PluginTask {
     Answer {
         /// The question of the user.
         question: String,
-        /// The query that was run.
+        /// The query whose rows are in `results`.
         query: Value,
         /// The result of the query: `vars`, `rows` and `truncated`.
         results: Value,
@@ -67,10 +67,10 @@ pub enum PluginTask {
         /// Names that a query may use.
         #[serde(default)]
         schema: SchemaHints,
-        /// The tools that may be called.
+        /// The tools that the plugin may call.
         #[serde(default)]
         tools: Vec<ToolOffer>,
-        /// Previous calls with their results.
+        /// Tool calls of earlier steps, with their results.
         #[serde(default)]
         transcript: Vec<TranscriptStep>,
     },
@@ -80,7 +80,7 @@ pub enum PluginTask {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchemaHints {
-    /// Types of entities.
+    /// Names of entity types.
     pub types: Vec<String>,
     /// Names of relations.
     pub relations: Vec<String>,
@@ -209,7 +209,7 @@ pub struct FinalAnswer {
     /// The sources of the answer: ids from tool results.
     #[serde(default)]
     pub citations: Vec<String>,
-    /// Queries that were run.
+    /// Queries that the plugin used for the answer.
     #[serde(default)]
     pub queries: Vec<String>,
     /// Remarks of the plugin.

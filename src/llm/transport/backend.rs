@@ -49,7 +49,7 @@ pub trait Transport: Send + Sync {
     /// Queries the capabilities of one model; returns default ones if the backend does not know it.
     ///
     /// # Errors
-    /// As [`Transport::capabilities`].
+    /// The same errors as [`Transport::capabilities`].
     async fn capability(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
         let models = self.capabilities(mode).await?;
         let known = ModelCapability::find_by_name(&models, model).cloned();
