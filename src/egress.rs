@@ -1,9 +1,9 @@
-//! Controls all outgoing network traffic of the daemon: enforces the privacy mode, creates the only HTTP clients, and
-//! sends every request ([`HttpClient::send`]).
+//! Controls all outgoing network traffic of the daemon: enforces the privacy mode, creates all HTTP clients, and sends
+//! every request ([`HttpClient::send`]).
 //!
-//! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`. Questions and excerpts
-//! go to remote language models also in mode `cloud_reasoning_ok`. Model downloads send no user data and happen only on
-//! request.
+//! File content is sent to embedding servers on other machines only in mode `cloud_embedding_ok`. Questions and excerpts
+//! are sent to language models on other machines in that mode and in mode `cloud_reasoning_ok`. Model downloads send no
+//! user data and happen only on request.
 //!
 //! After [`set_audit_log`], the audit log records every refusal, every download, and, in modes other than `local_only`,
 //! every request. Requests are logged before they are sent; if logging fails, the request is not sent.
@@ -34,25 +34,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for resolving a host name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Limits concurrent DNS lookups.
+/// Permits for DNS lookups: at most 8 run at the same time.
 static DNS_LOOKUPS: Semaphore = Semaphore::const_new(8);
 
-/// Response timeout. A server may have to load a model of several gigabytes before its first answer.
+/// Timeout for a complete response. It is long, because a server may have to load a model of several gigabytes first.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Read timeout of a download.
+/// A download fails if no data arrive for this long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Default hint for an unreachable server. Callers that know the server give a better one.
-pub(crate) const SERVER_UNREACHABLE_HINT: &str = "is the server running there?";
+/// Default hint for an unreachable server. Callers that know the kind of server replace it by a better one.
+pub(crate) const SERVER_UNREACHABLE_HINT: &str = "check that the server is running at this address";
 
-/// Redirect limit of a download. Model hubs use one or two redirects to their storage.
+/// A download fails after this many redirects. Model hubs use one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// The purpose of a request.
+/// The purpose of a request, which determines the privacy modes that allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Embeds file texts and questions.
+    /// Computes embeddings of file texts and questions.
     Embedding,
     /// Sends questions, excerpts and images to a language model.
     Reasoning,
@@ -82,7 +82,7 @@ impl Purpose {
         }
     }
 
-    /// Returns the strictest mode that allows it.
+    /// Returns the strictest privacy mode that allows requests of this purpose to other machines.
     fn required_mode(self) -> PrivacyMode {
         match self {
             Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
@@ -92,9 +92,9 @@ impl Purpose {
     }
 }
 
-/// Starts logging outgoing requests. Only the first call in a process has an effect.
+/// Sets the audit log for outgoing requests. Only the first call in a process has an effect.
 pub fn set_audit_log(log: AuditLog) {
-    // With a second log, the first one would be incomplete.
+    // Ignores a second log, because the first one would then be incomplete.
     let _second = AUDIT_LOG.set(log);
 }
 
@@ -119,7 +119,7 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate>> {
     if found.is_empty() {
         return Err(wrong("contains no certificate".into()));
     }
-    // Detects unusable certificates now instead of at the first request.
+    // Builds a client only to detect unusable certificates now instead of at the first request.
     let tried = add_certificates(reqwest::Client::builder(), &found).build();
     tried.map_err(|error| wrong(format!("contains an unusable certificate: {}", innermost_cause(&error))))?;
     Ok(found)
@@ -129,7 +129,7 @@ fn add_certificates(builder: reqwest::ClientBuilder, certificates: &[Certificate
     certificates.iter().cloned().fold(builder, reqwest::ClientBuilder::add_root_certificate)
 }
 
-/// Appends a record to the audit log, if there is one.
+/// Appends a record of a request to the audit log. Does nothing if no log is set.
 fn log_request(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, allowed: bool) -> Result<()> {
     let Some(log) = AUDIT_LOG.get() else { return Ok(()) };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -137,21 +137,21 @@ fn log_request(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyM
     log.add(&AuditRecord { time_ms, destination, bytes, purpose: purpose.name().into(), privacy_mode: mode, allowed })
 }
 
-/// Logs a download that another program performs for vic.
+/// Logs a download in the audit log that another program performs for vic.
 pub(crate) async fn announce_download(url: &str) -> Result<()> {
     let destination = parse_http_url(url)?.origin().ascii_serialization();
     let noting = move || log_request(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// Logs a text passed to another local program. Logged in every mode, because vic does not control what that program
-/// sends.
+/// Logs in the audit log that text is passed to another local program: in every mode, because vic does not control what
+/// that program sends.
 pub(crate) async fn announce_command(program: String, bytes: usize, mode: PrivacyMode) -> Result<()> {
     let noting = move || log_request(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// An HTTP client for one server, purpose and privacy mode.
+/// An HTTP client for one purpose and privacy mode, and except for downloads for one server.
 pub(crate) struct HttpClient {
     client: reqwest::Client,
     purpose: Purpose,
@@ -159,12 +159,12 @@ pub(crate) struct HttpClient {
 }
 
 impl HttpClient {
-    /// Starts a GET request.
+    /// Starts building a GET request; send it with [`HttpClient::send`].
     pub(crate) fn get(&self, url: &str) -> reqwest::RequestBuilder {
         self.client.get(url)
     }
 
-    /// Starts a POST request.
+    /// Starts building a POST request; send it with [`HttpClient::send`].
     pub(crate) fn post(&self, url: &str) -> reqwest::RequestBuilder {
         self.client.post(url)
     }
@@ -185,12 +185,12 @@ impl HttpClient {
     }
 }
 
-/// Why a request got no answer.
+/// Why a request was not sent or got no response.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// The request could not be logged and was not sent.
+    /// The request could not be written to the audit log, so it was not sent.
     LogFailed(Error),
-    /// The request failed in transit.
+    /// The request was not valid, or failed on the network.
     Failed(reqwest::Error),
 }
 
@@ -200,7 +200,7 @@ impl SendError {
         matches!(self, SendError::Failed(error) if error.is_connect())
     }
 
-    /// Converts this into an error that names the server.
+    /// Converts this into vic's error type, with a message that names the server.
     pub(crate) fn into_error(self, url: &str) -> Error {
         match self {
             SendError::LogFailed(error) => error,
@@ -213,8 +213,9 @@ impl SendError {
     }
 }
 
-/// Checks whether a request for `purpose` may go to `url`. This machine is always allowed; others as
-/// [`Purpose::may_leave`] says. A host name counts as this machine only if all its addresses are loopback addresses.
+/// Checks whether a request for `purpose` may be sent to `url`. This machine is always allowed; other machines if
+/// [`Purpose::may_leave`] returns true. A host name counts as this machine only if all its addresses are loopback
+/// addresses.
 ///
 /// # Errors
 /// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] if `url` is not an
@@ -223,11 +224,11 @@ pub fn check_allowed(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<(
     resolve_or_log_refusal(&parse_http_url(url)?, mode, purpose).map(|_| ())
 }
 
-/// Creates a client for one server. It connects only to the checked addresses: no proxy, no redirects, no second DNS
-/// lookup.
+/// Creates a client for one server. It connects only to the addresses that were checked: without proxy, redirects or a
+/// second DNS lookup. `key` is sent as the bearer token.
 ///
 /// # Errors
-/// As [`check_allowed`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
+/// The same errors as [`check_allowed`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
 pub(crate) async fn open_client(
     url: &str,
     mode: PrivacyMode,
@@ -243,9 +244,9 @@ pub(crate) async fn open_client(
     with_dns_limit(&parse_http_url(url)?, RESOLVE_TIMEOUT, made).await
 }
 
-/// Runs blocking DNS and certificate work on the blocking pool, with timeout `most`. An unresponsive DNS server blocks
-/// its thread for longer than that, so a semaphore bounds how many threads can hang. Local hosts and IP addresses skip
-/// the semaphore.
+/// Runs blocking work that resolves a host name on the blocking pool, with timeout `most`. An unresponsive DNS server
+/// blocks the thread for longer than that, so a semaphore limits how many threads can hang. Local hosts and IP addresses
+/// skip the semaphore.
 async fn with_dns_limit<T: Send + 'static>(
     url: &Url,
     most: Duration,
@@ -298,7 +299,7 @@ fn build_client(
     Ok(HttpClient { client, purpose, mode })
 }
 
-/// Creates the client for user-requested downloads. It uses the system's proxy settings.
+/// Creates the client for downloads that the user requested. It uses the system's proxy settings.
 pub(crate) fn download_client() -> Result<HttpClient> {
     let policy = Policy::custom(|attempt| {
         if attempt.previous().len() > MAX_REDIRECTS {
@@ -319,16 +320,17 @@ pub(crate) fn download_client() -> Result<HttpClient> {
     Ok(HttpClient { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
 }
 
-/// Checks that a download uses https or comes from this machine.
+/// Checks that the address of a download uses https or is on this machine.
 pub(crate) fn check_download(url: &str) -> Result<()> {
     let parsed = parse_http_url(url)?;
     if parsed.scheme() == "https" || resolve_allowed(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
         return Ok(());
     }
-    Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
+    Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not an encrypted address"))
+        .hint("use an https address"))
 }
 
-/// Returns the innermost cause of a failed request; the outer errors only say that it failed.
+/// Returns the innermost cause of a failed request, because the outer errors only tell that it failed.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     if let Some(status) = error.status() {
         return format!("the server answered {status}");
@@ -348,13 +350,13 @@ fn parse_http_url(url: &str) -> Result<Url> {
     Ok(parsed)
 }
 
-/// Resolves a server and checks its addresses; logs a refusal.
+/// Resolves a server and checks whether the mode allows its addresses. Writes a refusal to the audit log.
 fn resolve_or_log_refusal(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
     resolve_allowed(url, mode, purpose).inspect_err(|error| {
         if error.code == ErrorCode::PermissionDenied
             && let Err(problem) = log_request(url.origin().ascii_serialization(), 0, purpose, mode, false)
         {
-            tracing::warn!(%problem, "cannot write a refusal into the audit log");
+            tracing::warn!(%problem, "cannot write a refused request to the audit log");
         }
     })
 }
@@ -368,7 +370,7 @@ fn resolve_allowed(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec
         )
         .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.required_mode().name()))
     };
-    // A host that is clearly remote is refused without a DNS lookup.
+    // Refuses a host that is certainly on another machine without a DNS lookup.
     let local_only = !purpose.may_leave(mode);
     if local_only && !may_be_local(url) {
         return Err(refused());
@@ -385,7 +387,7 @@ fn resolve_allowed(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec
     Ok(addresses)
 }
 
-/// Returns whether the host is a loopback address, `localhost`, or a name below `localhost`.
+/// Returns whether the host of an address is a loopback address, `localhost`, or a name that ends with `.localhost`.
 fn may_be_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     match host.parse::<std::net::IpAddr>() {

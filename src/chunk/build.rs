@@ -1,4 +1,4 @@
-//! Builds chunks from segments: context lines, text and anchor.
+//! Builds chunks from ranges of segments: their context (title and headings), text and anchor.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub(super) struct Builder<'a> {
     pub(super) outline: &'a Outline,
     pub(super) segments: &'a [Segment],
     counter: &'a dyn TokenCounter,
-    /// Number of line breaks in the text of each block.
+    /// Number of line breaks in each block of the document.
     breaks: Vec<u32>,
     title: String,
     title_tokens: usize,
@@ -23,9 +23,9 @@ pub(super) struct Builder<'a> {
 /// The context lines (title and headings) at the start of a chunk.
 pub(super) struct Context {
     text: String,
-    /// Size in tokens.
+    /// Size of the context in tokens.
     pub(super) tokens: usize,
-    /// Whether the context holds every heading in full.
+    /// Whether the context has all headings in full length.
     pub(super) complete: bool,
 }
 
@@ -38,7 +38,7 @@ struct Piece {
 }
 
 impl<'a> Builder<'a> {
-    /// Makes a builder with contexts of at most `context_limit` tokens.
+    /// Makes a builder whose chunks have contexts of at most `context_limit` tokens.
     pub(super) fn new(
         document: &'a Document,
         outline: &'a Outline,
@@ -52,12 +52,13 @@ impl<'a> Builder<'a> {
         Builder { document, outline, segments, counter, breaks, title, title_tokens, context_limit }
     }
 
-    /// Returns the size of the title in tokens, after clipping it to the context limit.
+    /// Returns the size in tokens of the title, which is truncated to the context limit.
     pub(super) fn title_tokens(&self) -> usize {
         self.title_tokens
     }
 
-    /// Returns the context of a passage below `path`. A context over the limit drops its outermost headings first.
+    /// Returns the context of a passage with text `body` below the headings `path`. The title is left out if the headings
+    /// or the body repeat it. A context over the limit loses its outermost headings first.
     pub(super) fn context(&self, path: &[String], body: &str) -> Context {
         let repeated = path.iter().any(|it| it.eq_ignore_ascii_case(&self.title)) || body.starts_with(&self.title);
         let title = if repeated { "" } else { self.title.as_str() };
@@ -90,14 +91,14 @@ impl<'a> Builder<'a> {
         Context { text, tokens, complete }
     }
 
-    /// Builds the chunk of these segments, without id and ordinal. Returns `None` if they hold only white space.
+    /// Builds the chunk of a range of segments, without id and ordinal. Returns `None` if they hold only white space.
     pub(super) fn chunk(&self, range: Range<usize>) -> Option<Chunk> {
         let (lifted, path) = self.split_headings(&range);
         let body = range.start + lifted..range.end;
         self.assemble_chunk(self.segment_pieces(range.start..body.start), self.segment_pieces(body), path)
     }
 
-    /// Splits one segment that exceeds `max_tokens` on its own into several chunks.
+    /// Splits a single segment that exceeds `max_tokens` into several chunks.
     pub(super) fn split_segment(&self, segment: usize, max_tokens: usize) -> Vec<Chunk> {
         let Segment { block, range, lines_before, .. } = self.segments[segment].clone();
         let (_, path) = self.split_headings(&(segment..segment + 1));
@@ -119,8 +120,9 @@ impl<'a> Builder<'a> {
         chunks
     }
 
-    /// Returns how many leading segments are headings that move into the context, and the headings of that context. A
-    /// heading stays in the body if it does not apply to the whole chunk, nothing follows it, or the context is full.
+    /// Returns how many of the first segments are headings that move from the body into the context, and the headings of
+    /// that context. A heading stays in the body if it does not apply to the whole chunk, if nothing follows it, or if the
+    /// context is full.
     fn split_headings(&self, range: &Range<usize>) -> (usize, &'a [String]) {
         let shared = self.outline.path_of(range);
         let section = &self.outline.sections[self.outline.sections_of(range).start];
@@ -149,7 +151,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Joins neighbouring segments of the same block into one piece.
+    /// Returns a range of segments as pieces, with consecutive segments of the same block joined into one piece.
     fn segment_pieces(&self, range: Range<usize>) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for segment in &self.segments[range] {
@@ -164,7 +166,7 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// Assembles a chunk from its body and from the headings that move into the context (the last ones of `path`).
+    /// Builds a chunk from its body and from the headings that move into the context (the last ones of `path`).
     fn assemble_chunk(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
         body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
         let (text, parts) = self.join_pieces(&body);
@@ -186,7 +188,7 @@ impl<'a> Builder<'a> {
         Some(Chunk { id, ordinal: 0, text: whole, body_start, anchor, pieces, heading_path, tokens, tier: Tier::L1 })
     }
 
-    /// Writes the text of some pieces and returns the position of each part in it.
+    /// Joins pieces to the body of a chunk. Returns the text, and for each part of it the byte range and the anchor.
     fn join_pieces(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
         let mut text = String::new();
         let mut parts = Vec::with_capacity(pieces.len());
@@ -206,7 +208,7 @@ impl<'a> Builder<'a> {
         (text, parts)
     }
 
-    /// Returns the positions of the headings that end the context.
+    /// Returns the byte ranges and anchors of the chunk's own headings, which are the last ones in its context.
     fn heading_pieces(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
         let mut end = context.len();
         let mut lifted = Vec::with_capacity(headings.len());
@@ -226,7 +228,7 @@ impl<'a> Builder<'a> {
 }
 
 impl Piece {
-    /// Trims white space at both ends but keeps the indentation of code. Returns false if nothing is left.
+    /// Trims white space at both ends of the piece but keeps the indentation of code. Returns false if nothing is left.
     fn trim(&mut self, block: &Block) -> bool {
         let text = &block.text[self.range.clone()];
         let body = text.trim_start();
@@ -260,14 +262,15 @@ impl Piece {
         cut
     }
 
-    /// Narrows the anchor of the block to this piece, as far as the block's data allow.
+    /// Returns the anchor of the block narrowed to this piece, as far as the anchor's data allow.
     fn anchor(&self, block: &Block, all: u32) -> Anchor {
         let breaks = line_breaks(&block.text[self.range.clone()]);
         block.anchor.narrow(&self.range, LineCounts { above: self.lines_before, breaks, all })
     }
 }
 
-/// Returns one anchor that covers all parts. Parts on several pages get no page, as it would be wrong for most of them.
+/// Returns one anchor that covers all parts of a chunk. If they are on several pages, the anchor has no page, because a
+/// single page would be wrong for most of them.
 fn covering_anchor(parts: &[ChunkPiece]) -> Option<Anchor> {
     let (first, last) = (&parts.first()?.anchor, &parts.last()?.anchor);
     if parts.len() < 2 {
@@ -288,9 +291,9 @@ fn separator(before: BlockKind, after: BlockKind) -> &'static str {
     }
 }
 
-/// Cuts a line after `tokens` tokens.
+/// Truncates a line to its first `tokens` tokens.
 fn clip_to_tokens(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
-    // Some tokenizers count an unknown word of any length as one token.
+    // Limits the bytes too, because some tokenizers count an unknown word of any length as one token.
     let line = &line[..line.floor_char_boundary(tokens * 16)];
     match counter.token_spans(line).get(tokens) {
         Some((start, _)) => line[..*start].trim_end().to_owned(),

@@ -1,9 +1,10 @@
-//! Splits documents into chunks: passages small enough to embed, cut at sentence, line and section boundaries.
+//! Splits documents into chunks: passages small enough to embed, which end at sentence, line and section boundaries.
 //!
-//! Pure: the same document and settings give the same chunks. This module does no I/O and computes no vectors.
+//! Chunking is deterministic: the same document and settings give the same chunks. This module does no I/O and computes no
+//! vectors.
 //!
-//! The steps, one file each: `segment` cuts every block at sentences or lines, `section` groups segments below their
-//! headings, `pack` chooses the boundaries of chunks, `build` writes text and anchor of a chunk.
+//! The steps, one file each: `segment` splits every block at sentences or lines, `section` groups segments below their
+//! headings, `pack` chooses the boundaries of chunks, `build` makes the text and the anchor of each chunk.
 
 mod build;
 mod skill_parts;
@@ -24,21 +25,22 @@ pub use settings::{ChunkSettings, DEFAULT_MAX_TOKENS, DEFAULT_OVERLAP_TOKENS, DE
 use build::Builder;
 use section::Outline;
 
-/// Bump it whenever the same settings cut differently: it is hashed into chunk ids, so old ids cannot match new chunks.
+/// Version of the chunk boundaries. Increase it when chunking changes: it is part of the hash in chunk ids, so that the id
+/// of an old chunk cannot be that of a new one.
 const CUT_VERSION: u32 = 2;
 
-/// Bump it whenever the same chunks get different places.
+/// Version of the chunk anchors. Increase it when the same chunks get other anchors (locations in the file).
 const PLACES_VERSION: u32 = 1;
 
-/// Title and headings may take one part in this many of a chunk.
+/// The context (title and headings) may take at most one part in this many of the tokens of a chunk.
 const CONTEXT_SHARE: usize = 4;
 
-/// Returns the version of the cutting rules. Chunks made under another version are outdated.
+/// Returns the version of the chunking rules. Chunks that were made with another version are outdated.
 pub(crate) fn version() -> String {
     format!("{CUT_VERSION}.{PLACES_VERSION}")
 }
 
-/// Cuts documents into chunks. Cheap to clone; can be shared between threads.
+/// Splits documents into chunks. Cheap to clone; can be shared between threads.
 #[derive(Clone)]
 pub struct Chunker {
     counter: Arc<dyn TokenCounter>,
@@ -46,14 +48,14 @@ pub struct Chunker {
 }
 
 impl Chunker {
-    /// Makes a chunker. Sizes above the embedder's limit are lowered to it.
+    /// Makes a chunker. Sizes in `settings` above the embedder's limit are lowered to that limit.
     pub fn new(counter: Arc<dyn TokenCounter>, settings: ChunkSettings) -> Chunker {
         let settings = settings.clamped(counter.max_chunk_tokens());
         Chunker { counter, settings }
     }
 
-    /// Cuts a document into chunks, in reading order. Every non-white-space character of every block is in at least one
-    /// chunk. `hash` is the hash of the file's content and goes into the ids.
+    /// Splits a document into chunks, in reading order. Every character of every block, except white space, is in at least
+    /// one chunk. `hash` is the hash of the file's content and goes into the chunk ids.
     pub fn chunk(&self, document: &Document, hash: &ContentHash) -> Vec<Chunk> {
         let limit = self.settings.max_tokens - self.settings.max_tokens / CONTEXT_SHARE;
         let segments = segment::cut_into_segments(document, self.counter.as_ref(), limit);
@@ -72,10 +74,10 @@ impl Chunker {
         chunks
     }
 
-    /// Cuts the result of a skill into chunks of tier L2. A table, a list of facts and a signature each form a chunk of
-    /// their own, with its own place on the page, below its headings. Running text is cut as in [`Self::chunk`].
-    /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path
-    /// begins with `skill`, which is not part of the text.
+    /// Splits the result of a skill into chunks of tier L2. A table, a list of facts and a signature each form a chunk of
+    /// their own, with its own position on the page, below its headings. Running text is split as in [`Self::chunk`].
+    /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path begins
+    /// with `skill`, the name of the skill, which is not part of the text.
     pub fn chunk_skill_result(
         &self,
         document: &Document,
@@ -94,7 +96,8 @@ impl Chunker {
         chunks
     }
 
-    /// Adds the chunk of these segments. If the joined text exceeds `max_tokens`, the range is split in two.
+    /// Adds the chunk of a range of segments. If the joined text exceeds `max_tokens`, splits the range into several
+    /// chunks.
     fn add_chunk(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
         let Some(chunk) = builder.chunk(range.clone()) else { return };
         if chunk.tokens as usize <= self.settings.max_tokens {

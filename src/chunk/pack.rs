@@ -1,4 +1,4 @@
-//! Chooses chunk boundaries: packs small sections together and cuts large ones evenly.
+//! Chooses the boundaries of chunks: combines small sections, and splits large ones into chunks of about equal size.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::chunk::segment::{Break, Segment};
 use crate::chunk::settings::ChunkSettings;
 use crate::model::BlockKind;
 
-/// Headings up to this level start a new subject: a chunk before them is closed at a smaller size.
+/// Headings up to this level begin a new subject, so that a chunk may end before them at a smaller size.
 const MAJOR_LEVEL: u8 = 2;
 
-/// How far, in percent, the end of a chunk may move from the even cut to reach a better break.
+/// By how many percent the size of a chunk may differ from the equal size to end at a better boundary.
 const MAX_SHIFT_PERCENT: usize = 30;
 
-/// Score of one step of [`Break`], in percent of distance from the even cut.
+/// How much the next better kind of [`Break`] counts, in percent of difference from the equal size.
 const BREAK_SCORE: i64 = 12;
 
-/// Returns the segment range of each chunk, in order. Neighbouring ranges overlap inside running text.
+/// Returns the range of segments of each chunk, in order. Consecutive ranges overlap inside running text.
 pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usize>> {
     let sections = &builder.outline.sections;
     let mut chunks = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usi
     chunks
 }
 
-/// Returns whether a section may share a chunk with the sections before it, which cost `cost`.
+/// Returns whether a section may be added to the chunk of the sections before it, which cost `cost` tokens together.
 fn may_join(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
     let enough = settings.target_tokens / if section.level <= MAJOR_LEVEL { 4 } else { 2 };
     section.joins && cost < enough && title + cost + section.cost <= settings.max_tokens
@@ -55,7 +55,7 @@ fn close_chunk(
     let whole = first.headings.start..last.body.end;
     let context = builder.context(&first.path, "");
     let room = settings.max_tokens - context.tokens;
-    // Headings in the context use no space in the body.
+    // Leaves out the headings that move into the context, because they take no space in the body.
     let lifted =
         if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
     let body = whole.start + lifted..whole.end;
@@ -69,7 +69,7 @@ fn close_chunk(
     chunks[at].start = whole.start;
 }
 
-/// Cuts segments that exceed one chunk into as few chunks as possible, of about equal size.
+/// Splits a range of segments that exceeds one chunk into as few chunks as possible, of about equal size.
 fn split_evenly(
     builder: &Builder,
     settings: &ChunkSettings,
@@ -92,7 +92,8 @@ fn split_evenly(
     }
 }
 
-/// Returns the end of the chunk from `start`: the best break near the even cut, at least one segment after `done`.
+/// Returns the end of the chunk that begins at `start`: the best boundary near the equal size `even`, at least one segment
+/// after `done`.
 fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: usize, room: usize) -> usize {
     let (least, most) = (even - even * MAX_SHIFT_PERCENT / 100, (even + even * MAX_SHIFT_PERCENT / 100).min(room));
     let mut cost = 0;
@@ -106,7 +107,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
             return best.1;
         }
         if index + 1 == end {
-            // The rest fits, so no further cut is needed.
+            // All remaining segments fit into this chunk.
             return end;
         }
         let distance = (100 * cost.abs_diff(even) / even.max(1)) as i64;
@@ -119,7 +120,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
     best.1
 }
 
-/// Returns the start of the chunk after `start..end`: some sentences back inside running text, otherwise `end`.
+/// Returns the start of the chunk after `start..end`: some sentences before `end` inside running text, otherwise `end`.
 fn overlap_start(builder: &Builder, start: usize, end: usize, overlap: usize) -> usize {
     if end >= builder.segments.len() || !builder.is_paragraph(end) {
         return end;

@@ -1,44 +1,44 @@
-//! Groups segments into sections by heading, and decides which neighbours may share a chunk.
+//! Groups segments into sections by heading, and decides which consecutive sections may share a chunk.
 
 use std::ops::Range;
 
 use crate::chunk::segment::Segment;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
-/// A longer heading is bold running text and opens no section.
+/// A longer heading does not begin a section, because it is running text formatted as a heading.
 const MAX_HEADING_BYTES: usize = 300;
 
-/// Metadata up to this cost may share a chunk with the text that follows.
+/// Metadata of at most this many tokens may share a chunk with the text that follows.
 const TINY_METADATA: usize = 48;
 
-/// Level of a section without a heading.
+/// Level of a section that has no heading.
 const NO_HEADING: u8 = 7;
 
-/// Headings and the segments below them, up to the next heading.
+/// A section of a document: headings, and the segments below them up to the next heading.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Segments of the opening headings: each is a level below the previous one, with nothing in between.
+    /// Segments of the headings that begin the section: each heading is below the previous one, with no text in between.
     pub(super) headings: Range<usize>,
     /// Segments below the headings; may be empty.
     pub(super) body: Range<usize>,
-    /// Headings above the body, outermost first.
+    /// Texts of all headings above the body, outermost first, those of outer sections included.
     pub(super) path: Vec<String>,
-    /// Level of the first heading, 1 to 6; 7 without a heading.
+    /// Level of the first heading, 1 to 6; 7 for a section without a heading.
     pub(super) level: u8,
-    /// Cost of headings and body.
+    /// Size of headings and body in tokens.
     pub(super) cost: usize,
-    /// Whether the section may share a chunk with the previous one.
+    /// Whether the section may share a chunk with the previous section.
     pub(super) joins: bool,
 }
 
-/// The sections of a document.
+/// All sections of a document.
 pub(super) struct Outline {
-    /// In reading order; together they cover every segment.
+    /// Sections in reading order; together they cover every segment.
     pub(super) sections: Vec<Section>,
 }
 
 impl Outline {
-    /// Groups the segments of a document.
+    /// Groups the segments of a document into sections.
     pub(super) fn new(document: &Document, segments: &[Segment]) -> Outline {
         let mut builder = OutlineBuilder::default();
         let mut at = 0;
@@ -52,14 +52,14 @@ impl Outline {
         Outline { sections: builder.sections }
     }
 
-    /// Returns the indices of the sections that contain these segments.
+    /// Returns the indices of the sections that contain a range of segments.
     pub(super) fn sections_of(&self, range: &Range<usize>) -> Range<usize> {
         let first = self.sections.partition_point(|it| it.body.end <= range.start);
         let last = self.sections.partition_point(|it| it.headings.start < range.end);
         first..last
     }
 
-    /// Returns the headings that all of these segments share.
+    /// Returns the headings that apply to all segments of a range, outermost first.
     pub(super) fn path_of(&self, range: &Range<usize>) -> &[String] {
         let sections = &self.sections[self.sections_of(range)];
         let Some((first, rest)) = sections.split_first() else { return &[] };
@@ -70,7 +70,7 @@ impl Outline {
     }
 }
 
-/// Returns the heading level of a block that opens a section.
+/// Returns the heading level of a block; `None` if the block does not begin a section.
 fn heading_level(block: &Block) -> Option<u8> {
     match block.kind {
         BlockKind::Heading(level) if block.text.len() <= MAX_HEADING_BYTES => Some(level.clamp(1, 6)),
@@ -78,7 +78,7 @@ fn heading_level(block: &Block) -> Option<u8> {
     }
 }
 
-/// Returns a heading on one line.
+/// Returns the text of a heading on one line, with white space collapsed.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -100,7 +100,7 @@ impl OutlineBuilder {
         if moved {
             self.open_headings.clear();
         }
-        // Metadata is not running text: it ends the section, and joins the next one only while it is small.
+        // Metadata always forms a section of its own, and shares a chunk with the next section only if it is small.
         let joins = !moved && !(switched && (metadata || self.last_cost() > TINY_METADATA));
         self.place = Some((block.anchor.clone(), metadata));
         match heading_level(block) {
@@ -146,7 +146,7 @@ impl OutlineBuilder {
     }
 }
 
-/// Returns whether two blocks belong to the same archive member, message part and sheet.
+/// Returns whether two blocks are in the same archive member, part of the file, and sheet.
 fn same_place(a: &Anchor, b: &Anchor) -> bool {
     a.member == b.member && a.part == b.part && a.sheet == b.sheet
 }

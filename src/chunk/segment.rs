@@ -1,6 +1,6 @@
-//! Cuts blocks into segments, the smallest pieces of a chunk.
+//! Splits the blocks of a document into segments, the smallest pieces from which chunks are built.
 //!
-//! Running text is cut at sentence ends, everything else at line ends. Pieces that are still too long are cut between
+//! Running text is split at sentence ends, all other text at line ends. Pieces that are still too long are split between
 //! words, then between tokens.
 
 use std::ops::Range;
@@ -9,17 +9,17 @@ use crate::model::chunk_places::line_breaks;
 use crate::model::{BlockKind, Document, TokenCounter};
 use crate::text;
 
-/// Bytes per tokenizer call. A tokenizer needs about 100 bytes per token, so a single call for a text of 10 MiB would
-/// take a gigabyte.
+/// Maximum number of bytes per tokenizer call. A tokenizer needs about 100 bytes of memory per token, so a single call for
+/// a text of 10 MiB would take a gigabyte.
 const TOKENIZER_WINDOW: usize = 32 << 10;
 
-/// A segment costs at least one token per this many bytes: one unknown word can be megabytes long.
+/// A segment counts as at least one token per this many bytes, because an unknown word of megabytes can be one token.
 const MAX_BYTES_PER_TOKEN: usize = 16;
 
-/// Quality of a position as the end of a chunk, worst first.
+/// The kind of boundary after a segment, from the worst to the best end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Break {
-    /// Inside a sentence or line.
+    /// Inside a sentence or line: the worst end of a chunk.
     Word,
     /// After a line.
     Line,
@@ -27,18 +27,18 @@ pub(super) enum Break {
     Sentence,
     /// After a blank line or a block.
     Block,
-    /// At the end of a page.
+    /// At the end of a page: the best end of a chunk.
     Page,
 }
 
-/// A piece of one block.
+/// A piece of the text of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Index of the block.
+    /// Index of the block in the document.
     pub(super) block: usize,
     /// Byte range in the block's text. The segments of a block cover it without gaps.
     pub(super) range: Range<usize>,
-    /// Size in tokens; higher for text with few tokens for its length.
+    /// Size in tokens, or more for text that has few tokens for its length, see `MAX_BYTES_PER_TOKEN`.
     pub(super) cost: usize,
     /// Number of line breaks in the block before this segment.
     pub(super) lines_before: u32,
@@ -46,7 +46,7 @@ pub(super) struct Segment {
     pub(super) after: Break,
 }
 
-/// Cuts every block of the document into segments that cost at most `limit`.
+/// Splits every block of the document into segments that cost at most `limit` tokens.
 pub(super) fn cut_into_segments(document: &Document, counter: &dyn TokenCounter, limit: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     for (index, block) in document.blocks.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn cut_into_segments(document: &Document, counter: &dyn TokenCounter,
     segments
 }
 
-/// Returns the start byte of each token.
+/// Returns the byte offset of each token in a text.
 fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut from = 0;
@@ -86,7 +86,7 @@ fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     starts
 }
 
-/// Returns the end of the window from `from`: after white space, so that no word is split.
+/// Returns where the tokenizer call for the text from `from` ends: after white space if possible, so that no word is split.
 fn window_end(text: &str, from: usize) -> usize {
     if text.len() - from <= TOKENIZER_WINDOW {
         return text.len();
@@ -98,7 +98,7 @@ fn window_end(text: &str, from: usize) -> usize {
     }
 }
 
-/// The text of one block with its tokens.
+/// The text of one block, the offsets of its tokens, and the maximum cost of a segment.
 struct Tokens<'a> {
     text: &'a str,
     starts: &'a [usize],
@@ -115,7 +115,7 @@ impl Tokens<'_> {
         tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
     }
 
-    /// Returns the sentences. Consecutive short lines are merged up to a quarter of the limit.
+    /// Returns the sentences of the text. Consecutive short lines are merged into pieces of up to a quarter of the limit.
     fn sentences(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         for Range { start, end } in text::sentences(self.text) {
@@ -135,7 +135,7 @@ impl Tokens<'_> {
         pieces
     }
 
-    /// Returns the lines with their line breaks; blank lines belong to the line before them.
+    /// Returns the lines of the text, including their line breaks. Blank lines belong to the line before them.
     fn lines(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         let mut start = 0;
@@ -153,7 +153,7 @@ impl Tokens<'_> {
         pieces
     }
 
-    /// Splits a piece that costs more than the limit, between words if possible.
+    /// Splits a piece of the text that costs more than the limit, between words if possible.
     fn split_to_limit(&self, range: Range<usize>, after: Break) -> Vec<(Range<usize>, Break)> {
         let mut parts = Vec::new();
         let mut start = range.start;
@@ -166,8 +166,8 @@ impl Tokens<'_> {
         parts
     }
 
-    /// Returns the end of the longest part from `start` within the limit, moved back to the last space if there is one
-    /// in its second half.
+    /// Returns the end of the longest part from `start` that is within the limit, or the end of the last word in it if that
+    /// is in its second half.
     fn part_end(&self, start: usize, end: usize) -> usize {
         let by_tokens = self.starts.get(self.token_index(start) + self.limit).copied().unwrap_or(end);
         let by_bytes = self.text.floor_char_boundary(start + self.limit * MAX_BYTES_PER_TOKEN);
@@ -181,7 +181,7 @@ impl Tokens<'_> {
     }
 }
 
-/// Returns the kind of boundary after this sentence.
+/// Returns the kind of boundary after a sentence.
 fn sentence_end(sentence: &str) -> Break {
     let text = sentence.trim_end();
     let gap = &sentence[text.len()..];

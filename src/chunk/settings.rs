@@ -1,26 +1,26 @@
-//! The sizes of chunks.
+//! The settings for the sizes of chunks, and their default values.
 
-/// Largest text in tokens that stays whole: the input limit of the default model. Whole abstracts rank better than
-/// halves (nDCG@10 on SciFact 0.734 against 0.726 at 384, all else equal).
+/// Default maximum size of a chunk in tokens: the input limit of the default model. Abstracts rank better as one chunk than
+/// as halves (nDCG@10 on SciFact 0.734 against 0.726 at 384, all else equal).
 pub const DEFAULT_MAX_TOKENS: usize = 510;
 
-/// Size in tokens of the pieces of a text that is cut.
+/// Default target size in tokens of the chunks of a text that is too long for one chunk.
 pub const DEFAULT_TARGET_TOKENS: usize = 384;
 
-/// Tokens of running text shared with the previous chunk.
+/// Default number of tokens of running text that a chunk repeats from the end of the previous chunk.
 pub const DEFAULT_OVERLAP_TOKENS: usize = 32;
 
-/// Smallest useful `max_tokens`: below it, overlap and context leave no space for text.
+/// Minimum of `max_tokens`: with less, overlap and context would leave no space for text.
 const MIN_MAX_TOKENS: usize = 16;
 
-/// Chunk sizes in tokens of the embedder, without special tokens.
+/// Sizes of chunks, counted in tokens of the embedding model without its special tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkSettings {
-    /// Target size when a text has to be cut.
+    /// Target size of the chunks of a text that is longer than `max_tokens`.
     pub target_tokens: usize,
-    /// Text up to this size stays whole; no chunk exceeds it.
+    /// Maximum size of a chunk; a text up to this size becomes one chunk.
     pub max_tokens: usize,
-    /// Overlap where running text is cut.
+    /// Size of the overlap between consecutive chunks of running text.
     pub overlap_tokens: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for ChunkSettings {
 }
 
 impl ChunkSettings {
-    /// Clamps the sizes to the embedder's limit and to each other.
+    /// Returns sizes that fit the embedder's limit `limit` and each other.
     pub(super) fn clamped(self, limit: usize) -> ChunkSettings {
         let max_tokens = self.max_tokens.min(limit).max(MIN_MAX_TOKENS);
         let target_tokens = self.target_tokens.clamp(max_tokens / 2, max_tokens);

@@ -1,16 +1,16 @@
-//! Splits the result of a skill into documents that each answer a question on their own. Pure.
+//! Splits the result of a skill (e.g. OCR) into documents that can each answer a question on their own. Does no I/O.
 
 use crate::model::{Block, BlockKind, Document};
 
-/// The open headings, outermost first, and whether a part was added below the last one.
+/// The headings above the current block, outermost first, and whether a part was added below the last one.
 #[derive(Default)]
 struct Headings {
     open: Vec<Block>,
     used: bool,
 }
 
-/// Splits a document into documents of one table, one list of facts, one program, or one run of text, each with its
-/// title and headings. A heading with nothing below it becomes a part too.
+/// Splits a document into documents that each hold one table, one list of facts, one code block, or consecutive text, with
+/// the title and the headings above. A heading without content becomes a document too.
 pub(super) fn split_document(document: &Document) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut headings = Headings::default();
@@ -51,7 +51,7 @@ impl Headings {
         self.used = false;
     }
 
-    /// Adds the last heading as a part if nothing followed it: it would be lost otherwise.
+    /// Adds the last heading as a part of its own if nothing followed it, because it would be lost otherwise.
     fn add_unused_heading(&mut self, document: &Document, parts: &mut Vec<Document>) {
         if !self.used
             && let Some(last) = self.open.pop()

@@ -7,7 +7,7 @@ use super::*;
 use crate::model::chunk_places::line_breaks;
 use crate::model::{Anchor, Block, BlockKind};
 
-/// Makes tokens of up to six characters like a word-piece tokenizer; a word over 100 bytes is one unknown token.
+/// Tokenizer for tests: splits words into tokens of up to six characters; a word over 100 bytes is one unknown token.
 struct WordPieces {
     limit: usize,
 }
@@ -47,7 +47,7 @@ fn chunks(document: &Document) -> Vec<Chunk> {
     Chunker::new(Arc::new(WordPieces { limit: 510 }), settings()).chunk(document, &ContentHash([7; 32]))
 }
 
-/// Lays out blocks as in a file, so that anchors can be checked against its bytes.
+/// Returns a file text that consists of the given blocks, and the document with anchors into that text.
 fn document_with_source(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document) {
     let mut source = String::new();
     let mut document = Document { title: title.map(String::from), ..Document::default() };
@@ -68,13 +68,13 @@ fn document_with_source(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (S
     (source, document)
 }
 
-/// Compares the texts of the chunks.
+/// Checks the texts of the chunks of a document.
 fn assert_chunks(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
     let texts: Vec<String> = chunks(&document_with_source(title, blocks).1).into_iter().map(|it| it.text).collect();
     assert_eq!(texts, expected);
 }
 
-/// Returns the byte ranges that end with a full stop.
+/// Returns the byte range of each sentence, which must end with a period.
 fn sentences_of(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut start = 0;
     let ends = text.match_indices('.').map(|it| it.0 + 1);
@@ -305,7 +305,7 @@ fn any_kind() -> impl Strategy<Value = BlockKind> {
     ]
 }
 
-/// Returns the words in a part of a text with their start bytes.
+/// Returns the words in a part of a text with their byte offsets in the whole text.
 fn words_with_offsets(text: &str, part: std::ops::Range<usize>) -> Vec<(usize, &str)> {
     let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text[part].split_whitespace().map(|it| (at(it), it)).collect()
@@ -345,7 +345,7 @@ proptest! {
             for (at, word) in own.flat_map(|it| words_with_offsets(&chunk.text, it)) {
                 let place = places.anchor_at(at..at + word.len());
                 if !place.verbatim {
-                    // A word of a heading that is shown on one line.
+                    // Only words of a heading, which is shown on one line, may have an anchor that is not verbatim.
                     prop_assert!(at < chunk.body_start as usize, "{:?}", word);
                     continue;
                 }

@@ -1,5 +1,6 @@
-//! Hides server addresses from callers other than the owner. Error texts contain addresses in many forms, some quoted
-//! from the server, so everything that looks like an address is replaced. The log keeps the full text.
+//! Hides the addresses of configured servers in errors for callers other than the owner of vic. Error texts contain
+//! addresses in many forms, some quoted from the server, so everything that looks like an address is replaced. The log
+//! keeps the full text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,13 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
 
-/// Replacement for an address.
+/// Text that replaces a server address.
 const REPLACEMENT: &str = "the server";
 
-/// Host names of configured servers: a bare name cannot be recognised by its form.
+/// Host names of the servers that vic has connected to, in lowercase. They are recorded, because a bare name cannot be
+/// recognized by its form.
 static SERVER_HOSTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Records the host of a server.
+/// Records the host name of a server, so that it is hidden in later errors.
 pub(super) fn record_host(host: &str) {
     let mut hosts = SERVER_HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !host.is_empty() {
@@ -27,12 +29,12 @@ pub(crate) fn hide_in_error(error: Error) -> Error {
     let message = hide_in_text(&error.message).into_owned();
     let hint = error.hint.as_deref().map(|it| hide_in_text(it).into_owned());
     if message != error.message || hint != error.hint {
-        tracing::warn!(%error, "server failed; address hidden from the caller");
+        tracing::warn!(%error, "a server failed; its address is hidden from the caller");
     }
     Error { message, hint, ..error }
 }
 
-/// Replaces the server addresses in a text.
+/// Replaces every server address in a text by `the server`.
 pub(crate) fn hide_in_text(text: &str) -> Cow<'_, str> {
     if !text.split(is_separator).map(trim_punctuation).any(is_address) {
         return Cow::Borrowed(text);
@@ -50,12 +52,12 @@ pub(crate) fn hide_in_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(told)
 }
 
-/// Returns whether a character separates words; characters of an address do not.
+/// Returns whether a character separates words, and so cannot be part of an address.
 fn is_separator(it: char) -> bool {
     it.is_whitespace() || "`'\"()<>{},;|=".contains(it)
 }
 
-/// Strips trailing punctuation from a word.
+/// Returns a word without the punctuation at its end.
 fn trim_punctuation(word: &str) -> &str {
     word.trim_end_matches(['.', ':', '!', '?'])
 }

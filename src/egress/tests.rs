@@ -19,7 +19,7 @@ fn remote_hosts_require_cloud_mode() {
             "http://localhost.example.com",
             "http://127.0.0.1@example.com/",
             "http://10.0.0.1#127.0.0.1",
-            // The cloud metadata service, which hands out credentials, by three of its names.
+            // The metadata service of cloud providers, which returns credentials, in four notations of its address.
             "http://169.254.169.254/latest/meta-data",
             "http://2852039166/",
             "http://0xa9fea9fe/",
@@ -60,7 +60,7 @@ fn downloads_require_https_or_local_host() {
     assert_eq!(check_download("http://example.com/x").unwrap_err().code, ErrorCode::PermissionDenied);
 }
 
-/// Returns the records of one destination, newest first.
+/// Returns size and permission from the audit records of one destination, newest first.
 fn logged(destination: &str) -> Vec<(u64, bool)> {
     let records = AUDIT_LOG.get().unwrap().list(1_000).unwrap();
     records.iter().filter(|it| it.destination == destination).map(|it| (it.bytes, it.allowed)).collect()
@@ -91,7 +91,7 @@ async fn audit_log_records_cloud_requests_and_refusals() {
 
 #[tokio::test]
 async fn dns_lookups_run_off_thread_with_timeout() {
-    // Pending at the first poll: the lookup does not block this thread, the only one.
+    // The future is pending at the first poll: the lookup does not block this thread, which is the only one.
     let mut made = std::pin::pin!(open_client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
     assert!(futures::poll!(&mut made).is_pending());
     made.await.unwrap();
@@ -100,7 +100,7 @@ async fn dns_lookups_run_off_thread_with_timeout() {
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     };
-    // More lookups than permits: each times out, whether it holds a permit or waits for one.
+    // Starts more lookups than there are permits: each times out, whether it holds a permit or waits for one.
     let names = (0..9).map(|_| with_dns_limit(&remote, Duration::from_millis(50), silent));
     for refused in futures::future::join_all(names).await {
         assert_eq!(refused.unwrap_err().code, ErrorCode::Unavailable);
@@ -122,7 +122,7 @@ i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
 -----END CERTIFICATE-----
 ";
 
-/// Its private key, used only in this test.
+/// Private key of the certificate, used only in this test.
 const PRIVATE: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
@@ -131,7 +131,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 -----END PRIVATE KEY-----
 ";
 
-/// Starts a server with this certificate and returns its address.
+/// Starts an HTTPS server with the test certificate and returns its address.
 async fn serve_tls() -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::rustls::ServerConfig;
@@ -152,7 +152,7 @@ async fn serve_tls() -> String {
     let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A client that rejects the certificate disconnects.
+            // Ignores a failed handshake: a client that rejects the certificate disconnects.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let _request = stream.read(&mut [0; 4_096]).await;
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";

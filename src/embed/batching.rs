@@ -1,4 +1,5 @@
-//! Wraps an embedder: sets the number of texts per call, and redacts secrets in texts sent to a server.
+//! Wraps an embedder, to set the recommended number of texts per call, and to redact secrets in texts that are sent to a
+//! server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,31 +11,31 @@ use crate::error::Result;
 use crate::model::{Redaction, TokenCounter};
 use crate::secrets::Redactor;
 
-/// Minimum texts per call, unless configured. Job progress advances by this many texts.
+/// Minimum number of texts per call, unless the user configures it. The progress of a job advances in steps of this size.
 const MIN_TEXTS_PER_CALL: usize = 128;
 
-/// An embedder with another batch size.
+/// An embedder that reports another batch size and redacts texts.
 struct BatchingEmbedder {
     texts: usize,
-    /// Secrets to redact before the embedder receives a text.
+    /// Which secrets are redacted before the embedder receives a text.
     redaction: Redaction,
     embedder: Arc<dyn Embedder>,
 }
 
 /// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`MIN_TEXTS_PER_CALL`].
-/// Also redacts: file texts were redacted when indexed, unless redaction was off then; queries were not.
+/// Also redacts secrets: queries were not redacted before, and file texts only if redaction was on when they were indexed.
 pub(super) fn with_batch_size(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
     let texts = if setting == 0 { embedder.batch_size().max(MIN_TEXTS_PER_CALL) } else { setting };
     Arc::new(BatchingEmbedder { texts, redaction, embedder })
 }
 
 impl BatchingEmbedder {
-    /// Redacts one text. Texts are redacted separately because a secret never spans two of them.
+    /// Redacts one text. Each text is redacted on its own, because a secret never spans two texts.
     fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Redactor::new(self.redaction).redact(text)
     }
 
-    /// Redacts several texts; copies them only if at least one changed.
+    /// Redacts several texts; copies them only if at least one of them changed.
     fn redact_all<'t>(&self, texts: &'t [String]) -> Cow<'t, [String]> {
         let cleaned: Vec<Cow<'_, str>> = texts.iter().map(|it| self.redact(it)).collect();
         match cleaned.iter().all(|it| matches!(it, Cow::Borrowed(_))) {

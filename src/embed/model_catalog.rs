@@ -1,4 +1,4 @@
-//! Entries of the model catalog: the files of a model with their checksums, and how its vectors are computed.
+//! The entries of the model catalog: the files of each model with their checksums, and how its vectors are computed.
 //!
 //! The built-in catalog is `models/catalog.toml`; a `catalog.toml` in a models directory adds or replaces entries. This
 //! module reads no files: see [`crate::embed::models`].
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The built-in catalog.
+/// Text of the catalog that is built into vic.
 const BUILT_IN: &str = include_str!("../../models/catalog.toml");
 
 /// The purpose of a catalog entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Computes vectors.
+    /// A model that computes vectors of texts.
     Embedding,
     /// The ONNX Runtime library.
     Runtime,
-    /// ONNX Runtime with CUDA support.
+    /// The ONNX Runtime library with CUDA support.
     Cuda,
-    /// The library that reads PDF.
+    /// PDFium, the library that reads PDF files.
     Pdfium,
-    /// Detects and recognises text in images.
+    /// Models that detect and recognize text in images.
     Ocr,
 }
 
@@ -37,42 +37,42 @@ pub enum Pooling {
     Cls,
 }
 
-/// One file of a model.
+/// One file of a catalog entry.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFile {
     /// File name in the model's directory.
     pub name: String,
-    /// SHA-256 in hex; absent only in a user's own catalog.
+    /// SHA-256 of the file in hexadecimal; may be absent only in a user's own catalog.
     #[serde(default)]
     pub sha256: Option<String>,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// Restricts the file to this operating system and processor, e.g. `linux-x86_64`.
+    /// Operating system and processor for which the file is, e.g. `linux-x86_64`; `None` for all.
     #[serde(default)]
     pub platform: Option<String>,
-    /// Download sources, tried in order.
+    /// Sources from which the file can be downloaded; they are tried in order.
     #[serde(default)]
     pub sources: Vec<String>,
 }
 
-/// How vectors are computed from the model's output. A `vic.toml` beside a user's own model has the same keys.
+/// How vectors are computed from the output of a model. The file `vic.toml` beside a user's own model has the same keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VectorRecipe {
     /// How token vectors are combined.
     pub pooling: Pooling,
-    /// Whether the model expects L2 normalisation. Reported only: vectors are always normalised, because the store
-    /// compares by cosine.
+    /// Whether the model expects L2 normalization. Only reported: vectors are always normalized, because the store compares
+    /// them by cosine.
     pub normalize: bool,
-    /// Longest text in tokens, special tokens included; if absent, the model's own limit.
+    /// Maximum length of a text in tokens, special tokens included; if absent, the limit of the model's network.
     pub max_tokens: Option<usize>,
-    /// Prepended to every query.
+    /// Text that is prepended to every query.
     pub query_prefix: String,
-    /// Prepended to every passage.
+    /// Text that is prepended to every passage.
     pub document_prefix: String,
-    /// Keeps only this many leading numbers of a vector (Matryoshka), then normalises again.
+    /// If set, only this many leading numbers of a vector are kept (Matryoshka), and then normalized again.
     pub truncate_dim: Option<usize>,
 }
 
@@ -89,34 +89,34 @@ impl Default for VectorRecipe {
     }
 }
 
-/// An entry of the catalog.
+/// An entry of the model catalog: a model or a library.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ModelEntry {
-    /// Its name.
+    /// Name of the model or library.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the entry.
     pub kind: ModelKind,
-    /// SPDX identifier of its licence.
+    /// SPDX identifier of the license.
     #[serde(default)]
     pub licence: String,
     /// Length of the model's vectors before truncation.
     #[serde(default)]
     pub dimension: Option<usize>,
-    /// How vectors are computed.
+    /// How vectors are computed from the model's output.
     #[serde(flatten)]
     pub recipe: VectorRecipe,
-    /// Its files for all platforms.
+    /// Files of the entry, for all platforms.
     pub files: Vec<ModelFile>,
 }
 
 impl ModelEntry {
-    /// Returns the files for this operating system and processor.
+    /// Returns the files that the entry needs on this operating system and processor.
     pub fn platform_files(&self) -> impl Iterator<Item = &ModelFile> {
         let here = platform();
         self.files.iter().filter(move |file| file.platform.as_ref().is_none_or(|it| *it == here))
     }
 
-    /// Returns the folder of its files in a models directory. Native libraries share one folder.
+    /// Returns the name of the folder for the files of this entry in a models directory. Native libraries share one folder.
     pub fn folder(&self) -> &str {
         match self.kind {
             ModelKind::Embedding | ModelKind::Ocr | ModelKind::Cuda => &self.name,
@@ -124,7 +124,7 @@ impl ModelEntry {
         }
     }
 
-    /// Rejects names that would escape the models directory.
+    /// Rejects names with which a file could be outside the models directory.
     fn validate_names(&self) -> Result<()> {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {
@@ -143,12 +143,12 @@ struct Catalog {
     model: Vec<ModelEntry>,
 }
 
-/// Returns the built-in entries.
+/// Returns the entries of the built-in catalog.
 pub(crate) fn built_in() -> Result<Vec<ModelEntry>> {
     parse(BUILT_IN, "the built-in catalog")
 }
 
-/// Parses a catalog; `origin` names it in errors.
+/// Parses the text of a catalog; `origin` names the catalog in errors.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Vec<ModelEntry>> {
     let catalog: Catalog =
         toml::from_str(text).map_err(|error| Error::invalid(format!("cannot parse {origin}: {error}")))?;
@@ -156,7 +156,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Vec<ModelEntry>> {
     Ok(catalog.model)
 }
 
-/// Merges `own` into `base`: an entry of the same name replaces the earlier one.
+/// Adds the entries `own` to `base`. An entry replaces the one in `base` that has the same name.
 pub(crate) fn merge(base: &mut Vec<ModelEntry>, own: Vec<ModelEntry>) {
     for entry in own {
         match base.iter_mut().find(|it| it.name == entry.name) {

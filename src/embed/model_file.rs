@@ -1,4 +1,4 @@
-//! One file of a model: verifies its checksum, and moves a new file into place.
+//! Verifies the checksum of a model file, and moves a downloaded file into place.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,14 +10,14 @@ use tempfile::NamedTempFile;
 use crate::embed::model_catalog::ModelFile;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Verifies the checksum of a downloaded file and moves it into place.
+/// Verifies the checksum of a downloaded file and moves it to `target`.
 pub(super) fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<()> {
     let got = sha256(temporary.path())?;
     compare_checksum(&file.name, file, &got)?;
     persist_readable(temporary, target)
 }
 
-/// Syncs a temporary file to disk and moves it into place.
+/// Makes a temporary file readable for all users, syncs it to disk and moves it to `target`.
 pub(super) fn persist_readable(temporary: NamedTempFile, target: &Path) -> Result<()> {
     make_readable(temporary.as_file()).io_context("set permissions of", temporary.path())?;
     temporary.as_file().sync_all().io_context("write", temporary.path())?;
@@ -25,7 +25,7 @@ pub(super) fn persist_readable(temporary: NamedTempFile, target: &Path) -> Resul
     Ok(())
 }
 
-/// Makes a file world-readable: temporary files are private, but models are shared.
+/// Makes a file readable for all users, because temporary files are private, but models are shared.
 fn make_readable(file: &File) -> std::io::Result<()> {
     #[cfg(unix)]
     {
@@ -35,7 +35,7 @@ fn make_readable(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Verifies the checksum of a file of a model, if the catalog states one.
+/// Verifies the checksum of an installed model file, if the catalog has one.
 pub(super) fn check_file(path: &Path, file: &ModelFile) -> Result<()> {
     if file.sha256.is_none() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The model files on disk: lists, locates, verifies and downloads them.
+//! Manages the model files on disk: lists, finds, verifies and downloads them.
 //!
-//! Layout: `<models directory>/<model>/<file>`, native libraries in `<models directory>/lib/`. Only the first directory
-//! is written; all are searched. A file gets its final name only after its checksum matched. Only [`ModelStore::pull`]
-//! downloads.
+//! Files are at `<models directory>/<model>/<file>`, native libraries in `<models directory>/lib/`. There may be several
+//! models directories: all are searched, but files are written only to the first. A file gets its final name only after its
+//! checksum was verified. Only [`ModelStore::pull`] downloads files.
 
 mod pull;
 
@@ -17,29 +17,29 @@ use crate::embed::model_catalog::{self, ModelEntry, ModelKind};
 use crate::embed::model_file::check_file;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Name of a user's own catalog in a models directory.
+/// File name of a user's own catalog in a models directory.
 const OWN_CATALOG: &str = "catalog.toml";
 
 /// A model as `vic models list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelInfo {
-    /// Its name.
+    /// Name of the model or library.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the model or library.
     pub kind: ModelKind,
-    /// SPDX identifier of its licence.
+    /// SPDX identifier of the license.
     pub licence: String,
-    /// Length of its vectors; absent for libraries.
+    /// Length of the model's vectors; `None` for libraries.
     pub dimension: Option<usize>,
-    /// Whether all its files are present.
+    /// Whether all files are on this machine.
     pub present: bool,
-    /// Folder of its files, or the folder for a future download.
+    /// Folder of the files, or the folder into which they would be downloaded.
     pub path: PathBuf,
-    /// Total size of its files in bytes.
+    /// Total size of the files in bytes.
     pub bytes: u64,
 }
 
-/// The models directories and their catalog.
+/// The models directories, with the catalog of what they may contain.
 #[derive(Clone, Debug)]
 pub struct ModelStore {
     dirs: Vec<PathBuf>,
@@ -47,19 +47,20 @@ pub struct ModelStore {
 }
 
 impl ModelStore {
-    /// Creates a store over `dirs`. Only the first is written; all are searched in order.
+    /// Creates a store over the models directories `dirs`. All are searched in order, but files are written only to the
+    /// first.
     pub fn new(dirs: Vec<PathBuf>) -> ModelStore {
         ModelStore { dirs, index_url: PACKAGE_INDEX.to_string() }
     }
 
-    /// Replaces the public package index.
+    /// Uses another package index than the public one.
     #[cfg(test)]
     pub(crate) fn with_package_index(mut self, url: impl Into<String>) -> ModelStore {
         self.index_url = url.into();
         self
     }
 
-    /// Returns all entries of the catalog, including the user's own.
+    /// Returns all entries of the built-in catalog and of the user's own catalogs.
     ///
     /// # Errors
     /// A `catalog.toml` in a models directory cannot be read or parsed.
@@ -79,7 +80,7 @@ impl ModelStore {
         Ok(entries)
     }
 
-    /// Returns one entry of the catalog.
+    /// Returns the catalog entry of this name.
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`] with the known names, or as [`ModelStore::entries`].
@@ -93,10 +94,10 @@ impl ModelStore {
             .hint(format!("known are {}; add your own to `{OWN_CATALOG}` in the models directory", known.join(", "))))
     }
 
-    /// Lists all entries and whether each is present.
+    /// Lists all catalog entries, and whether their files are on this machine.
     ///
     /// # Errors
-    /// As [`ModelStore::entries`].
+    /// The same errors as [`ModelStore::entries`].
     pub fn list(&self) -> Result<Vec<ModelInfo>> {
         Ok(self.entries()?.iter().map(|entry| self.model_info(entry)).collect())
     }
@@ -120,7 +121,7 @@ impl ModelStore {
         }
     }
 
-    /// Returns the path of a model's file.
+    /// Returns the path of a file of a model.
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`] with the command that fetches it.
@@ -143,7 +144,7 @@ impl ModelStore {
         self.locate_file(name, &file.name)
     }
 
-    /// Checks the files of a model against their checksums.
+    /// Verifies the checksums of all files of a model.
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`] for a missing file, [`ErrorCode::DataLoss`] for a wrong checksum.
@@ -155,12 +156,12 @@ impl ModelStore {
         Ok(())
     }
 
-    /// Returns the path of an entry's file in the first directory that has it.
+    /// Returns the path of a file of a catalog entry, in the first models directory that has it.
     pub(crate) fn find_file(&self, entry: &ModelEntry, file: &str) -> Option<PathBuf> {
         self.dirs.iter().map(|dir| dir.join(entry.folder()).join(file)).find(|path| path.is_file())
     }
 
-    /// Returns the directory for downloads.
+    /// Returns the models directory for downloads, which is the first one.
     pub(crate) fn write_dir(&self) -> &Path {
         self.dirs.first().map_or(Path::new("."), PathBuf::as_path)
     }

@@ -1,7 +1,7 @@
-//! Embedding servers, and HTTP requests for all servers of models.
+//! Embedding models on servers, and the HTTP requests to all model servers.
 //!
-//! [`http`] sends requests and retries them, [`batch`] embeds texts in batches over a wire format ([`ollama`], [`openai`]),
-//! and [`embedder`] is the embedding model over either.
+//! [`http`] sends requests and retries them, [`ollama`] and [`openai`] implement the two protocols, [`batch`] embeds texts
+//! in batches over one of them, and [`embedder`] implements the interface of an embedding model.
 
 mod batch;
 mod embedder;
@@ -21,10 +21,10 @@ use crate::model::PrivacyMode;
 pub(crate) use http::{Failure, endpoint, error_from_response, post_once, read_answer, retry_after_json};
 pub(crate) use ollama::{forwarded_model_error, remote_host_of_model};
 
-/// Opens a model on the configured kind of server.
+/// Opens the configured model on the configured kind of server.
 ///
 /// # Errors
-/// As [`crate::embed::open`]; [`crate::error::ErrorCode::InvalidArgument`] if the configured backend is not a server.
+/// Those of [`crate::embed::open`]; [`crate::error::ErrorCode::InvalidArgument`] if the configured backend is not a server.
 pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
     Ok(match config.backend {
         EmbedBackend::OpenAi => Arc::new(openai::open(config, mode).await?),

@@ -1,22 +1,22 @@
-//! Deterministic synthetic texts for benchmarks and tests that need no corpus.
+//! Synthetic texts for benchmarks and tests, always the same, so that no corpus is needed.
 
 use std::ops::RangeInclusive;
 
-/// Texts in a sample: about a minute of work for one slow core.
+/// Number of texts in a sample: embedding them takes one slow core about a minute.
 const SAMPLE_TEXTS: usize = 512;
 
-/// The vocabulary, with word lengths typical of prose.
+/// The words of the texts, with lengths that are typical of prose.
 const WORDS: &str = "the of and archive invoice quarterly report meeting engine temperature measured between paragraph \
     section results were compared with earlier observations which suggests that pressure along surface increases near \
     boundary layer 2024 contract delivery address customer shall not exceed figure table shows method proposed in this \
     paper we describe a system for indexing local documents without network access";
 
-/// Returns a mix of texts of 10 to 300 words.
+/// Returns texts with 10 to 300 words each.
 pub fn sample_texts() -> Vec<String> {
     sample_texts_with_lengths(10..=300)
 }
 
-/// Returns texts with word counts in `words`.
+/// Returns texts whose numbers of words are in the range `words`.
 pub fn sample_texts_with_lengths(words: RangeInclusive<usize>) -> Vec<String> {
     let vocabulary: Vec<&str> = WORDS.split_whitespace().collect();
     let mut random = Random::new(7);
@@ -29,12 +29,12 @@ pub fn sample_texts_with_lengths(words: RangeInclusive<usize>) -> Vec<String> {
     (0..SAMPLE_TEXTS).map(text).collect()
 }
 
-/// A deterministic pseudo-random generator.
+/// A pseudo-random number generator that gives the same numbers for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Creates a generator with this seed.
+    /// Creates a generator from a seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -44,12 +44,12 @@ impl Random {
         self.0 >> 33
     }
 
-    /// Returns a number below `limit`.
+    /// Returns a random integer from 0 to `limit` - 1.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.next() as usize % limit
     }
 
-    /// Returns a number above 0 and at most 1.
+    /// Returns a random number above 0 and at most 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() + 1) as f64 / (1_u64 << 31) as f64
     }

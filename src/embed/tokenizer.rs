@@ -1,4 +1,4 @@
-//! Tokenizers: the model's own for in-process models, and an estimate for servers that do not expose theirs.
+//! Tokenizers: the model's own for in-process models, and an estimate for servers, which do not make theirs available.
 
 use std::path::Path;
 
@@ -7,16 +7,17 @@ use tokenizers::Tokenizer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Piece size for tokenizing a text: the tokenizer's cost grows faster than its input.
+/// Size in bytes of the pieces in which a text is tokenized, because the tokenizer's time grows faster than its input.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Piece size if only the beginning of the text is needed.
+/// Size in bytes of the pieces if only the beginning of a text is needed.
 const HEAD_PIECE_BYTES: usize = 8 << 10;
 
-/// Characters of a word per estimated token. Real vocabularies reach more, so no text is truncated by the server.
+/// Characters of a word that are estimated as one token. Real tokens are longer, so the estimate is high and the server
+/// does not truncate texts.
 const ESTIMATED_TOKEN_CHARS: usize = 4;
 
-/// The tokenizer of a model: gives token ids to the model and token spans to the chunker.
+/// The tokenizer of a model: returns token ids for the model and the byte ranges of tokens for the chunker.
 pub(crate) struct ModelTokenizer {
     tokenizer: Tokenizer,
     before: Vec<u32>,
@@ -25,13 +26,13 @@ pub(crate) struct ModelTokenizer {
 }
 
 impl ModelTokenizer {
-    /// Reads `tokenizer.json`; `max_tokens` includes special tokens.
+    /// Reads `tokenizer.json`. `max_tokens` is the longest input of the model, special tokens included.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<ModelTokenizer> {
         let broken = |error: tokenizers::Error| {
             Error::new(ErrorCode::DataLoss, format!("cannot read the tokenizer `{}`: {error}", path.display()))
         };
         let mut tokenizer = Tokenizer::from_file(path).map_err(broken)?;
-        // The file has its own settings; padding would change the model's input.
+        // Removes the truncation and padding that the file may set, because they would change the model's input.
         tokenizer.with_truncation(None).map_err(broken)?;
         tokenizer.with_padding(None);
         let plain = tokenizer.encode_fast("a", false).map_err(broken)?.get_ids().to_vec();
@@ -40,12 +41,12 @@ impl ModelTokenizer {
         let before = framed[..at].to_vec();
         let after = framed[(at + plain.len()).min(framed.len())..].to_vec();
         if max_tokens <= before.len() + after.len() {
-            return Err(Error::invalid(format!("max_tokens {max_tokens} leaves no room for text")));
+            return Err(Error::invalid(format!("max_tokens {max_tokens} is too low to embed any text")));
         }
         Ok(ModelTokenizer { tokenizer, before, after, max_tokens })
     }
 
-    /// Returns the token ids of `text` with special tokens added, truncated at the limit.
+    /// Returns the token ids of a text, with special tokens added, truncated to the longest input of the model.
     pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>> {
         let room = self.max_chunk_tokens();
         let mut ids = self.before.clone();
@@ -76,11 +77,11 @@ impl TokenCounter for ModelTokenizer {
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
         for (start, piece) in Pieces::new(text, PIECE_BYTES) {
-            // If a piece cannot be tokenized it has no spans; the chunker then sizes by bytes.
+            // A piece that cannot be tokenized has no tokens; the chunker then limits its size by bytes.
             let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
             let mut end = 0;
             for &(from, to) in encoding.get_offsets() {
-                // Several tokens can share one character; only the first gets it.
+                // If several tokens share one character, only the first one gets its bytes.
                 let from = from.max(end);
                 if from < to {
                     spans.push((start + from, start + to));
@@ -96,13 +97,13 @@ impl TokenCounter for ModelTokenizer {
     }
 }
 
-/// Estimated tokens of a server's model: words in parts of four characters, every other character alone.
+/// Estimates the tokens of a server's model: four characters of a word, or any other single character, count as one token.
 pub(crate) struct TokenEstimate {
     max_tokens: usize,
 }
 
 impl TokenEstimate {
-    /// Creates an estimate for a model with limit `max_tokens`, special tokens included.
+    /// Creates an estimate for a model with a longest input of `max_tokens`, special tokens included.
     pub(crate) fn new(max_tokens: usize) -> TokenEstimate {
         TokenEstimate { max_tokens }
     }
@@ -135,9 +136,9 @@ impl TokenCounter for TokenEstimate {
     }
 }
 
-/// Truncates a text after the last token that fits.
+/// Truncates a text after the last token that the model accepts.
 pub(crate) fn truncate_to_tokens<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
-    // No token is empty: a text of at most that many bytes fits.
+    // Skips counting if the text has no more bytes than the limit has tokens, because no token is empty.
     if text.len() <= tokens.max_chunk_tokens() {
         return text;
     }
@@ -147,7 +148,8 @@ pub(crate) fn truncate_to_tokens<'a>(text: &'a str, tokens: &dyn TokenCounter) -
     }
 }
 
-/// Splits a text into pieces: after a line break if possible, else after white space, else anywhere.
+/// Iterator over the pieces of a text, each with its start: split after a line break if possible, else after white space,
+/// else anywhere.
 struct Pieces<'a> {
     text: &'a str,
     start: usize,

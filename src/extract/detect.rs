@@ -1,9 +1,9 @@
-//! Detects a file's type: by content, by name where content is ambiguous, and whether it is text at all.
+//! Detects the type of a file, to select its reader: by content, or by name where the content is ambiguous.
 
 use crate::extract::encoding::{decode, is_utf32};
 use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
 
-/// A file's type.
+/// The detected type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detected {
     /// The format, which selects the reader.
@@ -17,7 +17,7 @@ impl From<&'static FormatEntry> for Detected {
     }
 }
 
-/// Number of bytes checked for signs of text.
+/// Number of bytes at the start of a file that are checked for text.
 const SAMPLE_BYTES: usize = 8 << 10;
 
 const UNSUPPORTED: Detected = Detected { format: Format::Unsupported, media_type: "application/octet-stream" };
@@ -32,7 +32,7 @@ fn detected_media_type(media_type: &'static str) -> Detected {
     by_media_type(media_type).map_or(Detected { format: Format::Unsupported, media_type }, Detected::from)
 }
 
-/// Detects types by magic bytes; the name of the file does not count.
+/// Detects binary types by magic bytes. The name matters only where these are ambiguous, e.g. for a zip container.
 fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detected> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return Some(detect_zip(bytes, named));
@@ -49,7 +49,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
         return Some(detected_media_type("application/pdf"));
     }
-    // A magic number of two bytes can begin a text, so only compressed files and images are accepted here.
+    // Accepts text-like content only as a compressed file or image, because a magic number of two bytes can also begin a
+    // text.
     let found = infer::get(bytes)?;
     match found.mime_type() {
         "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
@@ -57,11 +58,12 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
             Some(detected_media_type("application/gzip"))
         }
         "image/heif" | "image/avif" => Some(detected_media_type("image/heif")),
-        // Text cannot begin with these bytes, while an uncompressed picture may otherwise hold only letters.
+        // Accepted even if the content looks like text: text cannot begin with these bytes, but an uncompressed image may
+        // hold only letters.
         media_type @ ("image/tiff" | "image/png" | "image/jpeg" | "image/webp") => {
             Some(detected_media_type(media_type))
         }
-        // `GIF` and `BM` begin words too.
+        // Rejected if the content looks like text, because `GIF` and `BM` can also begin a word.
         media_type if media_type.starts_with("image/") && !looks_binary(bytes) => None,
         media_type => Some(match by_media_type(media_type) {
             Some(entry) => Detected::from(entry),
@@ -71,8 +73,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     }
 }
 
-/// Returns whether a file has a PDF header. PDF readers accept one anywhere in the first kilobyte, but a text that only
-/// mentions it stays text.
+/// Returns whether a file has a PDF header, `%PDF-` anywhere in the first kilobyte. A file named as text that only mentions
+/// the header stays text.
 fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     const SEARCHED_BYTES: usize = 1024;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -80,7 +82,8 @@ fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
-/// Returns whether a file without a PDF header has PDF objects: readers can repair it.
+/// Returns whether a file has PDF objects. Then it is read as a PDF even without a PDF header, because PDF readers can
+/// repair it.
 fn has_pdf_objects(bytes: &[u8]) -> bool {
     const SEARCHED_BYTES: usize = 1 << 20;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -89,7 +92,7 @@ fn has_pdf_objects(bytes: &[u8]) -> bool {
 
 /// Detects the type of a zip container: by the `mimetype` member that EPUB and OpenDocument put first, or by OOXML parts.
 fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
-    // The local header has 30 bytes; the name and the stored content of the first member follow.
+    // Looks behind the local header of 30 bytes, where the name and the stored content of the first member follow.
     if bytes.get(30..38) == Some(b"mimetype") {
         let head = &bytes[38..bytes.len().min(38 + 200)];
         let known = ["application/epub+zip", "application/vnd.oasis.opendocument.text"]
@@ -104,7 +107,7 @@ fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
             return detected_media_type(media_type);
         }
     }
-    // Member names are uncompressed in the central directory at the end, and at the front of small files.
+    // Searches both ends of the file for member names: the central directory at the end holds all names, uncompressed.
     const TAIL: usize = 64 << 10;
     let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
     let head = &bytes[..bytes.len().min(TAIL)];
@@ -120,7 +123,7 @@ fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
                 return by_name(extension).map_or(UNSUPPORTED, Detected::from);
             }
         }
-        // The main part may have any name; then the file name decides.
+        // Uses the type of the file name, because the main part of an OOXML package may have any name.
         let office = named.filter(|it| matches!(it.format, Format::Docx | Format::Pptx | Format::Spreadsheet));
         if let Some(office) = office {
             return office;
@@ -146,12 +149,13 @@ fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
 fn detect_compound(bytes: &[u8], named: Option<Detected>) -> Detected {
     let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let has = |name: &str| contains(bytes, &wide(name));
-    // Mail is checked first: an encrypted document may be attached to it.
+    // Checks for an Outlook message first, because an encrypted document may be attached to it.
     if has("__substg1.0_") {
         return detected_media_type("application/vnd.ms-outlook");
     }
     if has("EncryptedPackage") {
-        // The readers of Office formats report the encryption; any other file name is wrong.
+        // Any Office type will do, because every Office reader reports the encryption. A file name of any other type is
+        // ignored.
         return named.filter(|it| is_office(it.format)).unwrap_or(detected_media_type("application/msword"));
     }
     if has("WordDocument") {
@@ -170,10 +174,11 @@ fn is_office(format: Format) -> bool {
     matches!(format, Format::Docx | Format::Pptx | Format::Spreadsheet | Format::Legacy)
 }
 
-/// Detects types of text: the name decides among them, if the content is text at all.
+/// Detects the type of a file without magic bytes: if the content is text, the name decides which type of text.
 fn by_text(bytes: &[u8], named: Option<Detected>) -> Detected {
     if looks_binary(bytes) {
-        // A name of a binary format selects its reader, which reports the damage; a name of a text format is wrong.
+        // Uses the name only if it is of a binary format, whose reader reports the damage. Binary content is not of a text
+        // format.
         return named
             .filter(|it| matches!(it.format, Format::Legacy | Format::Image | Format::Pdf | Format::Archive))
             .unwrap_or_else(|| named.filter(|it| it.format == Format::Unsupported).unwrap_or(UNSUPPORTED));
@@ -210,14 +215,15 @@ fn is_text(format: Format) -> bool {
 fn takes_precedence(marked: Detected, named: Detected) -> bool {
     match marked.format {
         Format::Fb2 => named.format == Format::Xml || !is_text(named.format),
-        // Many kinds of text begin with `<`, and many notes contain mail headers.
+        // Here and below, a text type given by the name stays: many kinds of text begin with `<`, and many notes contain
+        // mail headers.
         Format::Html | Format::Xml => matches!(named.format, Format::Html | Format::Xml) || !is_text(named.format),
         Format::Mbox => named.format == Format::Eml || !is_text(named.format),
         _ => !is_text(named.format),
     }
 }
 
-/// Detects types of text by their first lines.
+/// Detects the type of a text by its first lines, e.g. an XML declaration or mail headers.
 fn by_markup(bytes: &[u8], named: Option<Detected>) -> Option<Detected> {
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     let head = String::from_utf8_lossy(sample);
@@ -285,7 +291,7 @@ fn looks_binary(bytes: &[u8]) -> bool {
     let decoded = decode(sample, None);
     let control = |it: &char| it.is_control() && !matches!(it, '\n' | '\r' | '\t' | '\u{C}' | '\u{1B}' | '\u{8}');
     let odd = decoded.text.chars().filter(|it| control(it) || *it == '\u{FFFD}').count();
-    // A log may hold a few NULs, but text never has a tenth of odd characters.
+    // Tolerates a few control characters, such as NULs in a log; text never consists of them by a tenth.
     odd * 10 > decoded.text.chars().count()
 }
 

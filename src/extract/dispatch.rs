@@ -1,5 +1,5 @@
-//! Maps file types to readers; the only place that names all readers. Archives and mails get the function that reads a
-//! member as an argument, so that no reader depends on this file.
+//! Calls the reader for the detected type of a file; the only file that names all readers. Archive and mail readers get the
+//! function that reads a member as an argument, so that no reader depends on this file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -17,11 +17,11 @@ use crate::extract::{
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 use crate::secrets::{self, PathVerdict};
 
-/// Extracts the text of a file in this process, unprotected from stack overflows, endless loops and native crashes. Use
-/// [`crate::extract::WorkerPool`] for untrusted files.
+/// Extracts the text of a file in the calling process, without protection against stack overflows, endless loops and native
+/// crashes. Use [`crate::extract::WorkerPool`] for untrusted files.
 ///
-/// A document without blocks is a file that was read and holds no text (record it as [`Reason::NoText`]); its media type
-/// and [`Document::pages_without_text`] are set. An error means that the file could not be read at all.
+/// A document without blocks means that the file was read but holds no text (record it as [`Reason::NoText`]); its media
+/// type and [`Document::pages_without_text`] are set. An error means that the file could not be read at all.
 pub fn extract_bytes(
     bytes: &[u8],
     name: &str,
@@ -37,7 +37,7 @@ pub fn extract_bytes(
 
 fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -> Result<Document, ExtractFailure> {
     let mut sink = Sink::new(limits.clone());
-    // A reader panics on data it did not expect. The sink stays valid: every block in it is complete.
+    // Catches panics of readers on unexpected data. The sink stays valid, because every block in it is complete.
     match catch_unwind(AssertUnwindSafe(|| read(Input { bytes, name }, &mut sink, tools))) {
         Ok(Ok(())) => Ok(sink.into_document()),
         Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.into_document()),
@@ -49,30 +49,30 @@ fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -
     }
 }
 
-/// Keeps a partial document if it has text, which is worth more than the failure.
+/// Returns the document read before a failure, marked as truncated, if it has text; otherwise returns the failure.
 fn keep_partial_document(mut sink: Sink, failed: ExtractFailure) -> Result<Document, ExtractFailure> {
     let has_text = sink.document().blocks.iter().any(|it| it.kind != BlockKind::Metadata);
     if !has_text {
         return Err(failed);
     }
-    sink.record_problem(format!("the rest was not read: {} {}", failed.reason.name(), failed.detail));
+    sink.record_problem(format!("the rest of the file was not read: {} {}", failed.reason.name(), failed.detail));
     sink.mark_truncated();
     Ok(sink.into_document())
 }
 
-/// Returns whether a file needs only line-based readers in safe code.
+/// Returns whether a file is of a plain text type, whose line-based readers are safe to run without a jail.
 pub(crate) fn is_plain_text(bytes: &[u8], name: &str) -> bool {
     use Format::{Csv, Markdown, Markup, Structured, Subtitle, Text};
     matches!(detect(bytes, name).format, Text | Markdown | Markup | Csv | Structured | Subtitle)
 }
 
-/// Reads a file or member by its detected type. Members with names of secrets are skipped.
+/// Reads a file or archive member by its detected type. Fails for members whose name marks a secret, e.g. `.env`.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     if input.bytes.is_empty() {
         return Err(new_failure(Reason::Empty, ""));
     }
     if let Some(member) = sink.member_name() {
-        // Windows programs separate folders in member names by backslashes, which are ordinary characters in a Unix path.
+        // Replaces backslashes, because Windows programs write them between the folders of a member name.
         let secret = match secrets::judge_path(Path::new(&member.replace('\\', "/"))) {
             PathVerdict::Plain => false,
             PathVerdict::Secret => true,

@@ -1,12 +1,13 @@
-//! Decodes bytes to text: byte order marks, UTF-8, UTF-16 without a mark, and legacy encodings by statistics.
+//! Decodes the bytes of text files: by byte order mark, as UTF-8, as UTF-16 without a mark, or in a legacy encoding guessed
+//! by statistics.
 //!
-//! Decoding never fails: invalid bytes become U+FFFD. `detect` decides whether bytes are text at all.
+//! Decoding never fails: invalid bytes become U+FFFD. Whether a file is text at all is decided in `detect`.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 
-/// A decoded file.
+/// The decoded text of a file.
 #[derive(Debug)]
 pub(crate) struct Text<'a> {
     /// The text, without a byte order mark.
@@ -15,8 +16,8 @@ pub(crate) struct Text<'a> {
     pub(crate) offset: Option<u64>,
 }
 
-/// Decodes a file. `label` is the encoding the file declares (`<meta charset>`), used only if the bytes have no byte order
-/// mark and are not valid UTF-8.
+/// Decodes a file. `label` is the encoding that the file declares (`<meta charset>`). It is used only if the bytes have no
+/// byte order mark and are not valid UTF-8.
 pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     if let Some(unit) = utf32_unit_reader(bytes) {
         return decode_utf32(&bytes[4..], unit);
@@ -31,7 +32,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     if let Some(encoding) = utf16_without_mark(bytes) {
         return decode_as(bytes, encoding);
     }
-    // ISO-2022-JP is ASCII bytes, so it would also pass as UTF-8.
+    // Checks for ISO-2022-JP before UTF-8, because its ASCII bytes are also valid UTF-8.
     if has_kanji_escape(bytes) && bytes.is_ascii() {
         return decode_as(bytes, ISO_2022_JP);
     }
@@ -46,7 +47,8 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     }
 }
 
-/// Returns the decoded text of UTF-16 or UTF-32 bytes; parsers of ASCII-based formats need it.
+/// Returns the decoded text of UTF-16 or UTF-32 bytes, for parsers that expect ASCII-based input; `None` for other
+/// encodings.
 pub(crate) fn decode_wide(bytes: &[u8]) -> Option<String> {
     (is_utf32(bytes) || utf16_encoding(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
 }
@@ -56,7 +58,7 @@ pub(crate) fn is_utf32(bytes: &[u8]) -> bool {
     utf32_unit_reader(bytes).is_some()
 }
 
-/// Returns the byte order of UTF-16 bytes.
+/// Returns the byte order of UTF-16 bytes, as one of the two encodings; `None` if they are not UTF-16.
 pub(crate) fn utf16_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     if is_utf32(bytes) {
         return None;
@@ -67,8 +69,8 @@ pub(crate) fn utf16_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Returns the decoder of a UTF-32 unit if bytes begin with its byte order mark. The little-endian mark begins with that of
-/// UTF-16; there the two zeros after it would be a NUL.
+/// Returns the decoder of a UTF-32 unit if the bytes begin with a UTF-32 byte order mark. The little-endian mark begins
+/// with that of UTF-16, but the two zeros that follow would be a NUL in UTF-16 text.
 fn utf32_unit_reader(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
     let unit: fn([u8; 4]) -> u32 = match bytes.first_chunk::<4>()? {
         [0xFF, 0xFE, 0, 0] => u32::from_le_bytes,
@@ -85,7 +87,7 @@ fn decode_utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
     Text { text: Cow::Owned(chars.chain(cut_off).collect()), offset: None }
 }
 
-/// Returns whether bytes hold an escape sequence that switches to the kanji set of 1978 or 1983.
+/// Returns whether the bytes hold an escape sequence of ISO-2022-JP, which switches to the kanji set of 1978 or 1983.
 fn has_kanji_escape(bytes: &[u8]) -> bool {
     memchr::memmem::find_iter(bytes, b"\x1B$").any(|at| matches!(bytes.get(at + 2), Some(b'@' | b'B')))
 }
@@ -99,8 +101,8 @@ fn is_utf16(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
 
-/// Returns the byte order of UTF-16 without a mark. In any script most units have one of a few high bytes, and line breaks
-/// and spaces have a zero.
+/// Returns the byte order of UTF-16 text without a byte order mark; `None` if the bytes are not such text. In UTF-16 the
+/// high bytes of spaces, line breaks and ASCII characters are zero, so zeros fall on either even or odd offsets.
 fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     const SAMPLE: usize = 4096;
     let sample = &bytes[..bytes.len().min(SAMPLE) & !1];
@@ -110,7 +112,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let units = sample.len() / 2;
     let zeros = |parity: usize| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    // Greek and Russian prose reaches a quarter through spaces, digits and line ends.
+    // Requires a quarter of zero high bytes, which even Greek and Russian text reaches through spaces, digits and line
+    // ends.
     let encoding = match (even * 4 >= units && odd * 16 < units, odd * 4 >= units && even * 16 < units) {
         (true, false) => UTF_16BE,
         (false, true) => UTF_16LE,
@@ -121,7 +124,7 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     (odd_ones * 50 <= units).then_some(encoding)
 }
 
-/// Returns whether the bytes are UTF-8 except for a few damaged sequences, e.g. a log cut in the middle.
+/// Returns whether the bytes are UTF-8 except for a few invalid sequences, e.g. a log that was cut inside a character.
 fn almost_utf8(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
@@ -132,7 +135,7 @@ fn almost_utf8(bytes: &[u8]) -> bool {
 }
 
 fn guess_encoding(bytes: &[u8]) -> &'static Encoding {
-    // This much is enough for the statistics; a whole log would take seconds.
+    // Number of bytes used to guess: enough for the statistics, while a large log would take seconds.
     const SAMPLE: usize = 256 << 10;
     let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
     detector.feed(&bytes[..bytes.len().min(SAMPLE)], bytes.len() <= SAMPLE);

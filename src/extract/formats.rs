@@ -1,6 +1,6 @@
 //! The supported formats, with their media types and file extensions.
 //!
-//! The name is a hint that is cheap enough for a million files; `detect` checks the content.
+//! This module looks only at file names, which is cheap enough for a million files; `detect` checks the content.
 
 use crate::model::{CODE_EXTENSIONS, FileKind};
 
@@ -24,7 +24,7 @@ pub(crate) enum Format {
     Pdf,
     Docx,
     Pptx,
-    /// Spreadsheets of Excel 2007 and later, and of OpenDocument.
+    /// Spreadsheets of Excel 2007 and later (xlsx, xlsb) and of OpenDocument (ods).
     Spreadsheet,
     Odf,
     Epub,
@@ -33,7 +33,7 @@ pub(crate) enum Format {
     /// Binary Word, Excel and PowerPoint files (before 2007).
     Legacy,
     Archive,
-    /// Audio, video, fonts, programs, databases: no reader exists.
+    /// Audio, video, fonts, programs, databases: vic has no reader for them.
     Unsupported,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Format {
 pub(crate) struct FormatEntry {
     pub(crate) format: Format,
     pub(crate) media_type: &'static str,
-    /// Extensions in lowercase. The first one defines the [`FileKind`] of all.
+    /// Extensions in lowercase. The first one defines the [`FileKind`] of all files of this entry.
     pub(crate) extensions: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ const fn entry(format: Format, media_type: &'static str, extensions: &'static [&
     FormatEntry { format, media_type, extensions }
 }
 
-/// All formats; if several entries share a media type, the first one wins.
+/// All formats. A lookup by media type returns the first entry that has it.
 pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Text, "text/plain", &["txt", "text", "log", "out", "err", "asc", "nfo", "diz", "me", "1st", "dif"]),
     entry(Format::Markdown, "text/markdown", &["md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd", "dj"]),
@@ -191,20 +191,20 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Code, "text/x-source", CODE_EXTENSIONS),
 ];
 
-/// File names of code without a usable extension.
+/// File names of code files that have no extension, or one that does not tell the type.
 const CODE_NAMES: [&str; 6] = ["makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "rakefile", "gemfile"];
 
 /// Returns the lowercase extension without the dot; empty if there is none.
 pub(crate) fn extension(name: &str) -> String {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    // `.bashrc` has no extension.
+    // A name such as `.bashrc`, with nothing before the dot, has no extension.
     match file.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() => extension.to_ascii_lowercase(),
         _ => String::new(),
     }
 }
 
-/// Returns the format of a file name.
+/// Returns the format entry for a file name; `None` if the extension is unknown.
 pub(crate) fn by_name(name: &str) -> Option<&'static FormatEntry> {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_ascii_lowercase();
     if CODE_NAMES.contains(&file.as_str()) {
@@ -214,12 +214,12 @@ pub(crate) fn by_name(name: &str) -> Option<&'static FormatEntry> {
     FORMATS.iter().find(|it| it.extensions.contains(&extension.as_str()))
 }
 
-/// Returns the format of a media type.
+/// Returns the first format entry with this media type; `None` if it is unknown.
 pub(crate) fn by_media_type(media_type: &str) -> Option<&'static FormatEntry> {
     FORMATS.iter().find(|it| it.media_type == media_type)
 }
 
-/// Returns the broad kind of file for a name.
+/// Returns the broad kind of a file (text, code, image, ...), judged by its name.
 pub fn kind_of_name(name: &str) -> FileKind {
     match by_name(name) {
         Some(entry) if entry.format == Format::Code => FileKind::Code,
@@ -227,7 +227,7 @@ pub fn kind_of_name(name: &str) -> FileKind {
     }
 }
 
-/// Returns the broad kind of file for a media type, in the form of [`crate::model::Document::media_type`].
+/// Returns the broad kind of a file for its media type, as stored in [`crate::model::Document::media_type`].
 pub fn kind_of_media_type(media_type: &str) -> FileKind {
     let by_family = || match media_type.split('/').next().unwrap_or_default() {
         "text" => FileKind::Text,
@@ -238,7 +238,7 @@ pub fn kind_of_media_type(media_type: &str) -> FileKind {
     by_media_type(media_type).map_or_else(by_family, |it| FileKind::from_extension(it.extensions[0]))
 }
 
-/// Returns whether a file may have a reader, judged by its name: false only for types known to have none.
+/// Returns whether vic may be able to read a file, judged by its name: false only for types known to have no reader.
 pub fn is_readable_name(name: &str) -> bool {
     by_name(name).is_none_or(|it| it.format != Format::Unsupported)
 }

@@ -1,7 +1,7 @@
-//! HTML: title, description, headings, paragraphs, lists, tables and preformatted text.
+//! Reader of HTML: extracts title, description, headings, paragraphs, lists, tables and preformatted text.
 //!
-//! Scripts, styles and `<nav>` are skipped. The tree is traversed iteratively, so nesting depth uses no stack. Blocks have
-//! no position in the file: the parser repairs markup and does not keep positions.
+//! Scripts, styles and `<nav>` are skipped. The tree is traversed without recursion, so that deep nesting cannot overflow
+//! the stack. Blocks have no position in the file, because the parser repairs markup and does not keep positions.
 
 use std::collections::HashSet;
 
@@ -17,32 +17,32 @@ use crate::extract::table_text::without_bars;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind, LinkKind};
 
-/// Rows per table block: about the size of a chunk.
+/// Number of rows per table block, which makes a block about as large as a chunk.
 const ROWS_PER_BLOCK: usize = 30;
 
-/// Elements without readable content.
+/// Elements whose content is skipped, because it is not readable text.
 const SKIPPED: [&str; 10] =
     ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
 
-/// Inline elements, which do not break the line; all others start a new block.
+/// Inline elements, which do not start a new block; all others do.
 const INLINE: [&str; 37] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "button", "cite", "code", "data", "del", "dfn", "em",
     "font", "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike",
     "strong", "sub", "sup", "time", "tt", "u", "var",
 ];
 
-/// Reads an HTML file.
+/// Adds the text of an HTML file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, declared_charset(input.bytes));
     read_text(&text.text, sink);
     Ok(())
 }
 
-/// Reads HTML embedded in another document.
+/// Adds the text of an HTML page to the sink, e.g. of one embedded in another document.
 pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     let (html, cut) = limit_depth(html);
     if cut {
-        sink.record_problem("elements are nested too deep; tags beyond the limit are ignored");
+        sink.record_problem("HTML elements are nested too deep; tags beyond the depth limit are ignored");
     }
     let html = Html::parse_document(&html);
     push_head(&html, sink);
@@ -86,7 +86,7 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     walk.end_block();
 }
 
-/// Returns the value of `charset=` near the start of the file.
+/// Returns the encoding that an HTML page declares: the value of the first `charset=` near its start.
 fn declared_charset(bytes: &[u8]) -> Option<&str> {
     const HEAD: usize = 2048;
     let head = &bytes[..bytes.len().min(HEAD)];
@@ -96,7 +96,7 @@ fn declared_charset(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(&rest[..length]).ok()
 }
 
-/// Records the target of an `a` element.
+/// Records the target and text of a link if the element is `a` with `href`.
 fn push_link(node: NodeRef<'_, Node>, element: &Element, sink: &mut Sink) {
     let Some(target) = element.attr("href").filter(|_| element.name() == "a") else { return };
     let text: String = node.descendants().filter_map(|it| it.value().as_text().map(|it| &**it)).take(20).collect();
@@ -107,7 +107,7 @@ fn is_skipped(element: &Element) -> bool {
     SKIPPED.contains(&element.name()) || element.attr("hidden").is_some()
 }
 
-/// Adds title and description.
+/// Adds the title and the description of the page as a metadata block.
 fn push_head(html: &Html, sink: &mut Sink) {
     let mut facts = Vec::new();
     for node in html.tree.nodes() {
@@ -139,7 +139,8 @@ fn in_svg(node: NodeRef<'_, Node>) -> bool {
     node.parent().and_then(|it| it.value().as_element().map(|it| it.name() == "svg")).unwrap_or(false)
 }
 
-/// Returns the tables that contain other tables: they are page layout, and their cells become blocks instead of table rows.
+/// Returns the tables that contain other tables. They only lay out the page, so their cells become blocks instead of table
+/// rows.
 fn layout_tables(html: &Html) -> HashSet<NodeId> {
     let mut open = Vec::new();
     let mut layout = HashSet::new();
@@ -161,24 +162,24 @@ fn layout_tables(html: &Html) -> HashSet<NodeId> {
     layout
 }
 
-/// Collapses runs of white space to one space.
+/// Collapses consecutive white space to one space.
 fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An open table; `None` in [`HtmlWalker::tables`] stands for a layout table.
+/// Rows and cells collected from an open table; `None` in [`HtmlWalker::tables`] stands for a layout table.
 #[derive(Default)]
 struct Table {
     rows: Vec<String>,
     cells: Vec<String>,
-    /// Columns and rows spanned by the open cell.
+    /// Number of columns and of rows that the open cell spans.
     span: (usize, usize),
-    /// Cells that extend into the next rows: column, rows left, text.
+    /// Cells with a `rowspan` that extend into the next rows: column, number of rows left, text.
     spanned_cells: Vec<(usize, usize, String)>,
 }
 
 impl Table {
-    /// Adds a cell in every column it spans, so that each row is readable on its own.
+    /// Repeats a cell in every column and row that it spans, so that each row is readable on its own.
     fn add_cell(&mut self, text: String) {
         self.add_spanned_cells();
         let (columns, rows) = self.span;
@@ -190,14 +191,14 @@ impl Table {
         }
     }
 
-    /// Adds the cells from rows above that extend into the next columns.
+    /// Adds the cells of rows above that extend into the open row at its next columns.
     fn add_spanned_cells(&mut self) {
         while let Some(cell) = self.spanned_cells.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
             self.cells.push(cell.2.clone());
         }
     }
 
-    /// Ends the row and returns it, or `None` if it is blank.
+    /// Ends the open row and returns its text; `None` if all its cells are empty.
     fn end_row(&mut self) -> Option<String> {
         self.add_spanned_cells();
         let cells = std::mem::take(&mut self.cells);
@@ -214,10 +215,10 @@ struct HtmlWalker<'a> {
     layout: HashSet<NodeId>,
     /// Text of the open block or cell.
     text: String,
-    /// Kinds given by the open headings, list items and similar elements, outermost first.
+    /// Open elements that determine the kind of block (headings, list items, `pre`), outermost first.
     kinds: Vec<(&'static str, BlockKind)>,
     preformatted: usize,
-    /// Open lists: the number of the next item, or `None` for bullets.
+    /// Open lists: the number of the next item, or `None` for a list with bullets.
     lists: Vec<Option<usize>>,
     tables: Vec<Option<Table>>,
 }
@@ -296,7 +297,7 @@ impl HtmlWalker<'_> {
         self.kinds.push(kind);
     }
 
-    /// Writes the number of an item in a numbered list, because other text may refer to it.
+    /// Begins an item of a numbered list with its number, because other text may refer to it.
     fn number_item(&mut self) {
         if let Some(Some(number)) = self.lists.last_mut() {
             self.text = format!("{number}. ");
@@ -325,11 +326,11 @@ impl HtmlWalker<'_> {
     }
 
     fn open_cell(&mut self, element: &Element) {
-        // Text before the first cell is the caption, not part of the cell.
+        // Adds the text before the cell, e.g. the caption, as a paragraph of its own.
         let loose = collapse_white_space(&std::mem::take(&mut self.text));
         self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
         let span = |name| {
-            // Real pages span thousands of columns just to draw a line.
+            // Limits the repetition of a cell: some pages span thousands of columns just to draw a line.
             const MAX_SPAN: usize = 20;
             element.attr(name).and_then(|it| it.trim().parse().ok()).unwrap_or(1).clamp(1, MAX_SPAN)
         };
@@ -356,7 +357,7 @@ impl HtmlWalker<'_> {
     }
 
     fn close_table(&mut self) {
-        // Text outside of cells, e.g. a caption.
+        // Text after the last cell, e.g. a caption below the table.
         let loose = collapse_white_space(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.pop() {
             let rows = table.rows.join("\n");
@@ -365,7 +366,7 @@ impl HtmlWalker<'_> {
         self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
     }
 
-    /// Ends the open block.
+    /// Ends the open block and adds it to the sink.
     fn end_block(&mut self) {
         let text = std::mem::take(&mut self.text);
         let kind = self.kinds.last().map_or(BlockKind::Paragraph, |it| it.1);

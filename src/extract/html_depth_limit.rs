@@ -1,22 +1,22 @@
-//! Limits the nesting of HTML before it is parsed: parsers follow the browsers' rules and take time quadratic in the
-//! depth. Browsers have a limit of 512, too. Text is kept; only tags beyond the limit are dropped.
+//! Limits the nesting depth of HTML before it is parsed, because parsers that follow the browsers' rules take time
+//! quadratic in the depth. Tags beyond the limit are dropped, all text is kept. Browsers limit the depth too, to 512.
 
 use std::borrow::Cow;
 
-/// Deeper than any real page.
+/// Maximum depth of nested elements, more than any real page has; deeper tags are dropped.
 const MAX_DEPTH: usize = 500;
 
-/// Elements without an end tag, or with an optional one: counting them would find depth that does not exist.
+/// Elements that do not count as depth, because their end tag may be missing, so that they would seem to nest.
 const UNCOUNTED: [&str; 32] = [
     "area", "base", "body", "br", "caption", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
     "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot",
     "th", "thead", "tr", "wbr",
 ];
 
-/// Elements with raw text as content.
+/// Elements whose content is raw text, in which `<` does not begin a tag.
 const RAW_TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
-/// Returns the page without tags beyond the depth limit, and whether any were dropped.
+/// Returns the page without the tags beyond the depth limit, and whether any tags were dropped.
 pub(crate) fn limit_depth(html: &str) -> (Cow<'_, str>, bool) {
     let mut scan = TagScanner { html, kept: String::new(), copied: 0, open: Vec::new(), dropped: 0 };
     let mut at = 0;
@@ -31,17 +31,17 @@ pub(crate) fn limit_depth(html: &str) -> (Cow<'_, str>, bool) {
 
 struct TagScanner<'t> {
     html: &'t str,
-    /// The output up to `copied`; both are empty while nothing was dropped.
+    /// The output for the input up to the offset `copied`; empty until the first tag is dropped.
     kept: String,
     copied: usize,
-    /// Names of the open counted elements, at most [`MAX_DEPTH`].
+    /// Names of the open elements that count as depth, at most [`MAX_DEPTH`].
     open: Vec<String>,
-    /// Number of dropped tags with their end tags still to come.
+    /// Number of dropped start tags whose end tags, which must be dropped too, have not come yet.
     dropped: usize,
 }
 
 impl TagScanner<'_> {
-    /// Handles the markup that `<` at `open` begins, and returns the next position.
+    /// Handles the markup that begins with `<` at offset `open`, and returns the offset from which to continue.
     fn scan_tag(&mut self, open: usize) -> usize {
         let rest = &self.html[open + 1..];
         if rest.starts_with("!--") {
@@ -54,10 +54,10 @@ impl TagScanner<'_> {
         if !name.starts_with(|it: char| it.is_ascii_alphabetic()) || UNCOUNTED.contains(&name.as_str()) {
             return open + 1;
         }
-        // Not searched for every `<`: if no `>` is left, this is the last search.
+        // Stays linear: if no `>` is left, this sets the end of the page, and no later `<` is searched.
         let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
         match RAW_TEXT.contains(&name.as_str()) {
-            // Neither start nor end tag counts.
+            // Elements with raw text do not count as depth: skips an end tag, or a start tag with the raw text after it.
             true if is_end => return close,
             true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
             false => (),
@@ -68,7 +68,7 @@ impl TagScanner<'_> {
                 true
             }
             true => {
-                // A stray end tag reduces no depth.
+                // Reduces the depth only if the element is open.
                 if let Some(at) = self.open.iter().rposition(|it| *it == name) {
                     self.open.remove(at);
                 }
@@ -134,7 +134,7 @@ mod tests {
     // Case C3
     #[test]
     fn unclosed_tag_starts_are_scanned_in_linear_time() {
-        // Searching the end of each of these would take minutes.
+        // It would take minutes to search the rest of the page for the end of each of these.
         for sign in ["<", "<br", "</", "<a", "<!-", "<title"] {
             let page = sign.repeat(1_000_000);
             assert_eq!(limit_depth(&page).0, page);

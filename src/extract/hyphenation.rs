@@ -1,24 +1,24 @@
-//! Joins words that were hyphenated at the end of a line. Pure.
+//! Joins words of a PDF that were hyphenated at the end of a line. Does no I/O.
 //!
-//! A plain hyphen at the end of a line may or may not be part of the word. If the document has the word elsewhere, in one
-//! piece or with a hyphen inside a line, that spelling decides; otherwise the form of the two halves does. Readers see one
-//! file each, so the vocabulary of other files is not available.
+//! A hyphen at the end of a line may or may not be part of the word. If the document has the word elsewhere, in one piece
+//! or with a hyphen inside a line, that spelling decides; otherwise word lists and the form of the two halves decide. A
+//! reader sees one file only, so the words of other files are not available.
 
 use std::collections::{HashMap, HashSet};
 
-/// Replaces the hyphen and the line break at the point where a word was cut; the halves touch it.
+/// Stands for the hyphen and the line break where a word was hyphenated, directly between the two halves of the word.
 pub(crate) const CUT_MARK: char = '\u{2}';
 
-/// A half is looked up only up to this many bytes: in texts without spaces halves have any length.
+/// Maximum length in bytes of a word half that is looked up: in texts without spaces a half can be very long.
 const MAX_HALF_BYTES: usize = 64;
 
-/// An inline hyphen after the same first half is evidence only if that half has at least this many letters.
+/// A first half with fewer letters tells nothing if it occurs elsewhere before a hyphen inside a line.
 const MIN_EVIDENCE_LETTERS: usize = 3;
 
-/// A text counts as English if at least this many of a thousand words are `the`.
+/// A document counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
-/// First halves that are usually written together with the rest, so that hyphens elsewhere are no evidence.
+/// First halves that usually form one word with what follows, so that a hyphen after them elsewhere is not evidence.
 const JOINED_PREFIXES: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
@@ -26,24 +26,25 @@ const JOINED_PREFIXES: &str = "
     under up with mit auf aus ein vor zer ver ent bei nach unter über ober wieder zusammen contre entre sous sobre entre
 ";
 
-/// Words that follow a hyphen at the end of a word if the first half is a word: `celui-ci`, `trata-se`, `кто-то`.
+/// Second halves that keep the hyphen if the first half is itself a word (not in English text): `celui-ci`, `trata-se`,
+/// `кто-то`.
 const CLITICS: &str = "
     ci là même mêmes moi toi lui elle elles eux nous vous ils il on je tu leur les
     se lo la los las me te lhe lhes nos vos o os a as
     то нибудь либо таки
 ";
 
-/// Words that keep their hyphen after any word: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
+/// Second halves that keep the hyphen after any first half: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
 const HYPHENATED_SUFFIXES: &str = "là même mêmes être delà lhe lhes нибудь либо";
 
-/// English first halves that keep their hyphen before any word except an ending.
+/// English first halves that keep the hyphen before any second half except an ending.
 const COMPOUND_PREFIXES: &str = "
     non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
     small deep open single double first second third full left right hard soft real far near late early best better
     worst so much ill fine state vice step close
 ";
 
-/// English second halves of hyphenated compounds.
+/// English second halves that keep the hyphen, because they form compounds: `time-dependent`.
 const COMPOUND_SUFFIXES: &str = "
     based dependent specific driven oriented induced mediated friendly sided ranging defined level order free aware rich
     quality term scale effective efficient related style wise party known intensive invasive linear zero negative
@@ -52,14 +53,15 @@ const COMPOUND_SUFFIXES: &str = "
     controlled blind selective labeled labelled art in up off on out of to the and by
 ";
 
-/// Endings, which join any first half.
+/// Second halves that are word endings and join any first half without a hyphen.
 const ENDINGS: &str = "
     ly er ers or ed es est ness nesses ing ings ware age ages ish y en ens ship ships ling some land ful less ment
     ments tion tions sion sions al ally ance ence ity ities ism ist ists able ible dom hood wood fold time times ward
     wards way ways ize ized izes izing ization ise ised ises ising isation fully light lights wide spread site sites long
 ";
 
-/// Short words that often begin longer ones: `be-cause`, `to-day`.
+/// Short words that are not taken for the first half of a compound, because they often begin longer words: `be-cause`,
+/// `to-day`.
 const SHORT_WORDS: &str = "
     a ad al all an and any art as at ba be bar bat but by can car cat con cop cow do for fun go gen had has he her him his how
     i if imp in is it man mar mat may me men met mod mud my no not now of on one or our pan par pen per pet pit pot pro
@@ -67,7 +69,7 @@ const SHORT_WORDS: &str = "
     tor us van was we were what when where who why with you your
 ";
 
-/// Joins the words that were cut at [`CUT_MARK`] in the texts of one document. Takes time linear in their length.
+/// Replaces each [`CUT_MARK`] in the texts of one document by a hyphen or by nothing. Takes time linear in their length.
 pub(crate) fn join_cut_words<'t>(texts: impl Iterator<Item = &'t mut String>) {
     let mut texts: Vec<&mut String> = texts.collect();
     let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT_MARK)).collect();
@@ -92,14 +94,14 @@ fn join_words(text: &str, vocabulary: &WordCounts) -> String {
     whole
 }
 
-/// The parts of a word before and after a cut.
+/// The halves of a hyphenated word, before and after the cut.
 struct WordHalves<'t> {
     left: &'t str,
     right: &'t str,
 }
 
 impl<'t> WordHalves<'t> {
-    /// Returns the halves around byte `at` of a text; `None` if there is no word on both sides.
+    /// Returns the word halves around the [`CUT_MARK`] at byte `at` of a text; `None` if there is not a word on both sides.
     fn around_cut(text: &'t str, at: usize) -> Option<WordHalves<'t>> {
         let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_HALF_BYTES))..at];
         let behind = &text[(at + CUT_MARK.len_utf8()).min(text.len())..];
@@ -114,14 +116,14 @@ impl<'t> WordHalves<'t> {
     }
 }
 
-/// Word counts of the document, for the words in question only.
+/// How often the document has the words that decide the hyphenated ones; other words are not counted.
 struct WordCounts {
     counts: HashMap<String, usize>,
     is_english: bool,
     lists: WordLists,
 }
 
-/// The word lists above as sets.
+/// The constant word lists of this file as sets, for fast lookup.
 struct WordLists {
     joined_prefixes: HashSet<&'static str>,
     hyphenated_suffixes: HashSet<&'static str>,
@@ -173,7 +175,7 @@ impl WordCounts {
         vocabulary
     }
 
-    /// Counts a word, and each two parts of it joined by a hyphen. A word that was cut is not counted.
+    /// Counts a word and, for a hyphenated word, each pair of adjacent parts. Words with a [`CUT_MARK`] are not counted.
     fn count_word(&mut self, word: &str) {
         if word.contains(CUT_MARK) {
             return;
@@ -205,7 +207,8 @@ impl WordCounts {
         self.counts.get(key).copied().unwrap_or(0)
     }
 
-    /// Returns whether the hyphen between two halves is part of the word.
+    /// Returns whether the hyphen between two halves is part of the word, judged by the document's words and the word
+    /// lists.
     fn keeps_hyphen(&self, halves: &WordHalves<'_>) -> bool {
         let (left, right) = halves.lowercase();
         let (left, right) = (left.as_str(), right.as_str());
@@ -242,13 +245,13 @@ impl WordCounts {
     }
 }
 
-/// Returns whether the halves are a range of numbers.
+/// Returns whether the halves form a range of numbers, such as `2000-2001`.
 fn is_range(halves: &WordHalves<'_>) -> bool {
     halves.left.ends_with(char::is_numeric) && halves.right.starts_with(char::is_numeric)
 }
 
-/// Returns whether the halves cannot form one word: a digit, a single letter, an acronym, or a capital letter after a small
-/// one.
+/// Returns whether the halves cannot form one word without a hyphen: one has a digit, is a single letter or an acronym, or
+/// the second begins with a capital letter.
 fn has_shape_of_compound(halves: &WordHalves<'_>) -> bool {
     let WordHalves { left, right } = halves;
     let digit = |it: &str| it.contains(char::is_numeric);
@@ -259,7 +262,7 @@ fn has_shape_of_compound(halves: &WordHalves<'_>) -> bool {
     digit(left) || digit(right) || single(left) || single(right) || name || acronym && !upper(right)
 }
 
-/// Returns whether a character belongs to a half: letters, digits and combining marks.
+/// Returns whether a character belongs to a word: letters, digits and combining marks.
 fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '\u{300}'..='\u{36F}')
 }
@@ -274,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// Joins a document in which `|` marks the cuts.
+    /// Checks how the words of a document are joined, in which `|` stands for [`CUT_MARK`].
     fn assert_joined(text: &str, expected: &str) {
         let mut text = text.replace('|', &CUT_MARK.to_string());
         join_cut_words(std::iter::once(&mut text));

@@ -1,4 +1,4 @@
-//! Images: text from their metadata. Pixels are not decoded here; a skill does OCR.
+//! Reader of image files: extracts the text of their metadata (EXIF). Pixels are not decoded here; a skill does OCR.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use exif::{Exif, In, Tag, Value};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// EXIF fields that are useful for search.
+/// The EXIF fields whose values are extracted, with the labels under which they appear in the text.
 const FIELDS: [(&str, Tag); 8] = [
     ("description", Tag::ImageDescription),
     ("comment", Tag::UserComment),
@@ -19,13 +19,16 @@ const FIELDS: [(&str, Tag); 8] = [
     ("taken", Tag::DateTimeOriginal),
 ];
 
-/// Memory limit while reading the size of an image, e.g. for its colour profile.
+/// Memory limit in bytes while the header of an image is read, e.g. for its color profile.
 const MAX_HEADER_ALLOC: u64 = 16 << 20;
 
-/// Reads an image. An image without textual metadata gives no blocks.
+/// Adds the metadata of an image to the sink. An image without textual metadata gives no blocks.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if has_excessive_tiff_count(input.bytes) == Some(true) {
-        return Err(new_failure(Reason::Damaged, "a field of the TIFF claims more values than the file has bytes"));
+        return Err(new_failure(
+            Reason::Damaged,
+            "the TIFF is damaged: a field claims more values than the file has bytes",
+        ));
     }
     let dimensions = dimensions(input.bytes);
     let most = sink.limits().pixels;
@@ -33,7 +36,10 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         && u64::from(width) * u64::from(height) > most
     {
         let millions = most / 1_000_000;
-        return Err(new_failure(Reason::TooLarge, format!("{width} x {height} pixels, more than {millions} million")));
+        return Err(new_failure(
+            Reason::TooLarge,
+            format!("the image has {width} x {height} pixels, more than {millions} million"),
+        ));
     }
     if let Some(Err(error)) = &dimensions
         && !matches!(error, image::ImageError::Unsupported(_))
@@ -63,14 +69,14 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     Some(reader.into_dimensions())
 }
 
-/// TIFF fields that the decoder reads before it knows the size: those of the baseline specification.
+/// Tags of the TIFF fields that the decoder reads before it knows the image size: those of the baseline specification.
 const CHECKED_TIFF_TAGS: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// Number of values that a field may always claim, regardless of the size of the file.
+/// Number of values that a TIFF field may claim, whatever the size of the file.
 const MIN_TIFF_VALUE_LIMIT: u64 = 1 << 20;
 
-/// Returns whether a field of a TIFF claims more values than possible; `None` if the file is not a TIFF. The decoder
-/// allocates 32 bytes per value before it checks their presence and before it applies limits.
+/// Returns whether a field of a TIFF claims more values than the file can hold; `None` if the file is not a TIFF. Such
+/// files must be rejected, because the decoder allocates 32 bytes per claimed value before it applies any limit.
 fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
     let is_little = bytes.starts_with(b"II");
     if !is_little && !bytes.starts_with(b"MM") {
@@ -81,7 +87,7 @@ fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         Some(if is_little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
     };
-    // A field is its tag, its type, its value count, and the values or their offset. BigTIFF has wider numbers.
+    // Sizes in the file: a field consists of tag, type, value count, and values or their offset. BigTIFF has wider numbers.
     let (place, width, head, field) = match number(2, 2)? {
         42 => (4, 4, 2, 12),
         43 => (8, 8, 8, 20),
@@ -98,14 +104,14 @@ fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
     Some((0..fields).map_while(read).any(|(tag, count)| CHECKED_TIFF_TAGS.contains(&tag) && count > most))
 }
 
-/// Returns a field as text, without padding and control characters.
+/// Returns an EXIF field as text, without padding and control characters; `None` if it is missing or empty.
 fn field_text(exif: &Exif, tag: Tag) -> Option<String> {
     let field = exif.get_field(tag, In::PRIMARY)?;
     let text = match &field.value {
         Value::Ascii(parts) if tag != Tag::DateTimeOriginal => {
             parts.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>().join(" ")
         }
-        // A comment begins with eight bytes that name its encoding.
+        // An EXIF user comment begins with eight bytes that name its encoding.
         Value::Undefined(bytes, _) => match bytes.split_at_checked(8)? {
             (b"UNICODE\0", text) => utf16(text, exif.little_endian()),
             (_, text) => String::from_utf8_lossy(text).into_owned(),
@@ -122,7 +128,7 @@ fn utf16(bytes: &[u8], little_endian: bool) -> String {
     encoding.decode(bytes).0.into_owned()
 }
 
-/// Returns latitude and longitude in degrees.
+/// Returns the latitude and longitude of a photo in degrees; `None` if the EXIF data have no GPS position.
 fn gps_coordinates(exif: &Exif) -> Option<String> {
     let degrees = |tag, reference, negative: &[u8]| {
         let Value::Rational(parts) = &exif.get_field(tag, In::PRIMARY)?.value else { return None };
@@ -183,7 +189,7 @@ mod tests {
     #[test]
     fn image_over_pixel_limit_is_rejected_by_header() {
         let mut bytes = png();
-        // A PNG holds the width at byte 16, the height at byte 20, and a checksum over them at byte 29.
+        // Overwrites the size: a PNG holds the width at byte 16, the height at byte 20, and their checksum at byte 29.
         for at in [16, 20] {
             bytes[at..at + 4].copy_from_slice(&50_000u32.to_be_bytes());
         }
@@ -206,7 +212,7 @@ mod tests {
         bytes[directory + 2 + 4 + 12..][..4].copy_from_slice(&8_000_000u32.to_le_bytes());
         let failed = extract(&bytes).unwrap_err();
         assert!(failed.reason == Reason::Damaged && failed.detail.contains("claims"), "{}", failed.detail);
-        // BigTIFF: a directory of one field with 2^40 values.
+        // A BigTIFF whose directory has one field that claims 2^40 values.
         let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[2, 1, 3, 0]].concat();
         assert_eq!(
             has_excessive_tiff_count(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()),

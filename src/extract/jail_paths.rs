@@ -1,10 +1,10 @@
-//! The paths that a jailed worker may read; [`vic_system::jail`] restricts it to them.
+//! The list of the paths that a jailed worker may read. [`vic_system::jail`] blocks all others.
 
 use std::path::{Path, PathBuf};
 
 use crate::extract::Tools;
 
-/// Paths needed to load libraries, and fonts to replace those that a PDF does not embed. No user file is below them.
+/// Paths that every worker may read, to load libraries and the fonts that a PDF does not embed. They hold no user files.
 const READABLE_PATHS: [&str; 14] = [
     "/lib",
     "/lib64",
@@ -22,13 +22,13 @@ const READABLE_PATHS: [&str; 14] = [
     "/dev/urandom",
 ];
 
-/// Returns the paths that the libraries, models and fonts of a worker are read from.
+/// Returns the paths from which a worker reads libraries, models and fonts.
 pub(super) fn readable_paths(tools: &Tools) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = READABLE_PATHS.iter().map(PathBuf::from).collect();
     paths.extend(tools.pdfium.as_deref().into_iter().flat_map(library_directories));
     if let Some(ocr) = &tools.ocr {
         paths.extend(library_directories(&ocr.runtime));
-        // Models may be links into a shared store; the rules apply to link targets.
+        // Adds the link targets of the models too, because the jail checks those: models may be links into a shared store.
         let files = std::fs::read_dir(&ocr.models).into_iter().flatten().flatten();
         paths.extend(files.filter_map(|it| it.path().canonicalize().ok()));
         paths.push(ocr.models.clone());
@@ -36,7 +36,7 @@ pub(super) fn readable_paths(tools: &Tools) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns the directories of a library and of its link target: it may load other libraries from there.
+/// Returns the directories of a library and of its link target, because the library may load other libraries from there.
 fn library_directories(file: &Path) -> Vec<PathBuf> {
     let places = [Some(file.to_owned()), file.canonicalize().ok()];
     places.into_iter().flatten().filter_map(|it| it.parent().map(Path::to_owned)).collect()

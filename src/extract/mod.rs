@@ -1,13 +1,14 @@
-//! Extracts documents from bytes, in worker processes.
+//! Extracts text and structure (`Document`) from the bytes of files, in worker processes.
 //!
 //! [`WorkerPool`] reads files: it passes each open file to a worker process with limits, so that a file that loops,
 //! exhausts memory or crashes its reader costs only that worker. The worker calls [`extract_bytes`], which detects the type
-//! by content and selects one of the readers, one per format. A separate pool runs skills: a skill is a [`SkillHandler`]
+//! by content and calls the reader of that format. A separate pool runs skills (e.g. OCR): a skill is a [`SkillHandler`]
 //! that the program passes to [`run_worker`], and returns a document too.
 //!
-//! Nothing here opens a path: files arrive as open descriptors, and archive members stay in memory.
+//! No code in this module opens user files by path: they arrive as open descriptors, and archive members stay in memory.
 
-/// Version of the readers. Increase the number whenever a file that failed before might be readable now.
+/// Version of the format readers. Increase the number when a change may make a failed file readable: failed files are then
+/// tried again.
 pub const READERS_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
 
 mod ebooks;

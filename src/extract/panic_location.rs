@@ -1,4 +1,5 @@
-//! Records where a reader panicked, without the message: panic messages may quote the text of the file.
+//! Records the source location of a reader's panic, but not its message, because panic messages may quote the text of the
+//! file.
 
 use std::cell::RefCell;
 
@@ -14,7 +15,7 @@ pub(crate) fn install_hook() {
     }));
 }
 
-/// Returns the location of the last panic on this thread, ` at FILE:LINE`; empty if the hook is not installed.
+/// Returns the location of the last panic on this thread as ` at FILE:LINE`; empty if the hook is not installed.
 pub(crate) fn take_location() -> String {
     LOCATION.with(|it| it.borrow_mut().take()).unwrap_or_default()
 }

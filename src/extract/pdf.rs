@@ -1,6 +1,7 @@
-//! PDF: PDFium extracts the text of every page; a pure Rust reader is the fallback if PDFium is missing or fails.
+//! Reader of PDFs: PDFium extracts the text of every page; a pure Rust library is the fallback if PDFium is missing or
+//! fails.
 //!
-//! Pages are not rendered, and no OCR is done here: pages with pictures only are listed for a skill.
+//! Pages are not rendered, and no OCR is done here: pages that hold only images are listed for the OCR skill.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::extract::pdf_paragraphs::{Line, clean_text, group_paragraphs};
 use crate::extract::{Input, ReadResult, Sink, Tools, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Reads a PDF.
+/// Adds the text of a PDF to the sink, and joins words that were hyphenated at line ends.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     let mark = sink.block_count();
     let outcome = read_pages(input, sink, tools, mark);
@@ -34,13 +35,14 @@ fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> 
     }
 }
 
-/// Loads the library once per process: it cannot be loaded twice.
+/// Returns PDFium, which is loaded at the first call, as a process can load it only once; `None` if it cannot be loaded.
 pub(crate) fn load_pdfium(path: &Path) -> Option<&'static Pdfium> {
     static PDFIUM: OnceLock<Option<Pdfium>> = OnceLock::new();
     PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
 }
 
-/// Loads the PDF library before the first file, because limits forbid it later.
+/// Loads the PDF library before the first file, because the worker's limits forbid it later. Returns whether that
+/// succeeded.
 pub(crate) fn preload(tools: &Tools) -> bool {
     tools.pdfium.as_deref().and_then(load_pdfium).is_some()
 }
@@ -50,7 +52,7 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
         PdfiumError::PdfiumLibraryInternalError(
             PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
         ) => new_failure(Reason::Encrypted, "needs a password"),
-        error => new_failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+        error => new_failure(Reason::Damaged, format!("the PDF cannot be opened: {error:?}")),
     })?;
     push_metadata(&document, sink);
     let pages = u32::try_from(document.pages().len()).unwrap_or(0);
@@ -60,7 +62,8 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
     let limit = sink.limits().pages;
     let mut unreadable = 0;
     for number in 1..=pages.min(limit) {
-        // PDFium page numbers are 0-based and signed; `number` fits, as it is derived from one.
+        // Converts the page number to PDFium's, which is 0-based and signed. It fits, because the page count came from
+        // PDFium.
         match document.pages().get(number as i32 - 1) {
             Ok(page) => read_page(&page, number, sink),
             Err(_) => unreadable += 1,
@@ -71,10 +74,10 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
         }
     }
     if unreadable == pages {
-        return Err(new_failure(Reason::Damaged, format!("none of {pages} pages can be read")));
+        return Err(new_failure(Reason::Damaged, format!("none of the {pages} pages can be read")));
     }
     if unreadable > 0 {
-        sink.record_problem(format!("{unreadable} of {pages} pages cannot be read"));
+        sink.record_problem(format!("{unreadable} of the {pages} pages cannot be read"));
     }
     if pages > limit {
         sink.mark_truncated();
@@ -114,9 +117,9 @@ fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
     }
 }
 
-/// Returns values of form fields and texts of comments on a page.
+/// Returns the values of form fields and the texts of comments on a page, one per line; `None` if there are none.
 fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
-    // A crafted page may have a million.
+    // Further annotations are ignored, because a malicious page may have a million.
     const MAX_ANNOTATIONS: usize = 2_000;
     let mut lines = Vec::new();
     for annotation in page.annotations().iter().take(MAX_ANNOTATIONS) {
@@ -125,7 +128,7 @@ fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
                 let text = field.as_text_field().and_then(|it| it.value());
                 text.or_else(|| field.as_combo_box_field().and_then(|it| it.value()))
             }
-            // A popup repeats the note it belongs to; a link is described by the text below it.
+            // Skips popups, which repeat the text of their note, and links, whose text is part of the page.
             None if matches!(
                 annotation.annotation_type(),
                 PdfPageAnnotationType::Popup | PdfPageAnnotationType::Link
@@ -140,9 +143,9 @@ fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Returns whether a page shows an image, or a form that may hold one.
+/// Returns whether a page shows an image, or a form object (XObject) that may hold one.
 fn has_picture(page: &PdfPage<'_>) -> bool {
-    // A map can have a million paths. In a scan the image is among the first objects.
+    // Searches only the first objects, because a map can have a million paths, while in a scan the image comes early.
     const SEARCHED_OBJECTS: usize = 200;
     page.objects()
         .iter()
@@ -150,7 +153,7 @@ fn has_picture(page: &PdfPage<'_>) -> bool {
         .any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
 }
 
-/// Returns the lines of a page in PDFium's reading order, each with its vertical position.
+/// Returns the lines of a page in PDFium's reading order, with their vertical positions and font sizes.
 fn page_lines(text: &PdfPageText<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut line = Line::default();
@@ -172,11 +175,11 @@ fn page_lines(text: &PdfPageText<'_>) -> Vec<Line> {
     lines
 }
 
-/// Reads with the fallback reader, which is slower and weaker but fails on other files.
+/// Reads a PDF with the fallback library, which is slower and weaker but can read some files that PDFium cannot.
 fn read_with_fallback(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let pages = catch_unwind(AssertUnwindSafe(|| pdf_extract::extract_text_from_mem_by_pages(input.bytes)))
-        .map_err(|_| new_failure(Reason::Damaged, "PDF cannot be read"))?
-        .map_err(|error| new_failure(Reason::Damaged, format!("PDF cannot be read: {error}")))?;
+        .map_err(|_| new_failure(Reason::Damaged, "the PDF cannot be read"))?
+        .map_err(|error| new_failure(Reason::Damaged, format!("the PDF cannot be read: {error}")))?;
     let limit = sink.limits().pages as usize;
     let mark = sink.block_count();
     for (number, page) in (1..).zip(pages.iter().take(limit)) {
@@ -186,7 +189,7 @@ fn read_with_fallback(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         }
     }
     if sink.block_count() == mark {
-        return Err(new_failure(Reason::NoText, "PDF without text"));
+        return Err(new_failure(Reason::NoText, "the PDF has no text"));
     }
     if !sink.in_member() {
         sink.document().pages = sink.document().pages.or(u32::try_from(pages.len()).ok());
@@ -199,7 +202,7 @@ mod tests {
     use super::*;
     use crate::model::{Document, ExtractLimits};
 
-    /// Makes a PDF with one content stream per page.
+    /// Makes a PDF that has one page for each content stream in `pages`.
     fn pdf(pages: &[&str]) -> Vec<u8> {
         let kids: Vec<String> = (0..pages.len()).map(|it| format!("{} 0 R", 5 + 2 * it)).collect();
         let mut objects = vec![

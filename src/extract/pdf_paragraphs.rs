@@ -1,32 +1,32 @@
-//! Groups the lines of a page into paragraphs of clean text. Pure, and independent of PDF libraries.
+//! Groups the lines of a PDF page into paragraphs of clean text. Does no I/O, and is independent of PDF libraries.
 
 use crate::extract::hyphenation::CUT_MARK;
 use crate::secrets;
 
-/// A line from a PDF library.
+/// A line of text on a page, as returned by a PDF library.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Line {
-    /// The characters of the file, with hyphens and ligatures.
+    /// The characters as stored in the PDF, with hyphens and ligatures.
     pub(crate) text: String,
-    /// Height of the base line above the bottom of the page, in points.
+    /// Height of the line's baseline above the bottom of the page, in points; `None` if the library reports no positions.
     pub(crate) y: Option<f32>,
-    /// Size of the first character in points.
+    /// Font size of the line's first character in points.
     pub(crate) size: f32,
 }
 
-/// Characters by which current and earlier PDFium versions mark a hyphen at a line end. PDFium drops the line break.
+/// Characters that current and earlier PDFium versions return for a hyphen and the line break after it.
 const PDFIUM_HYPHENS: [char; 2] = [CUT_MARK, '\u{FFFE}'];
-/// A hyphen that is visible only at the end of a line.
+/// The soft hyphen, which is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
 /// Hyphens that are always visible.
 const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
-/// A gap of at least this many times the usual one separates paragraphs.
+/// A gap between two lines of more than this many times the median gap separates paragraphs.
 const PARAGRAPH_GAP_FACTOR: f32 = 1.45;
-/// A paragraph is cut at this size even without a gap, unless it would split a key: whole pages have no gaps.
+/// A paragraph ends at this size even without a gap, because some pages have no gaps; only a secret key is not split.
 const MAX_PARAGRAPH_BYTES: usize = 4 << 10;
 
-/// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT_MARK`] until the whole
-/// document decides whether a hyphen belongs there.
+/// Groups lines into paragraphs, with line breaks between lines. A word hyphenated at a line end contains [`CUT_MARK`]
+/// until `join_cut_words` decides, from the whole document, whether to keep the hyphen.
 pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     let usual = usual_gap(lines);
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     let mut above: Option<&Line> = None;
     for line in lines {
         if line.text.trim().is_empty() {
-            // Blank lines separate paragraphs only if lines have no vertical position.
+            // A blank line ends a paragraph only if the lines have no vertical positions; otherwise the gaps decide.
             if above.is_some_and(|it| it.y.is_none()) {
                 close_paragraph(&mut open, &mut found);
             }
@@ -50,7 +50,7 @@ pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     found
 }
 
-/// Returns whether the paragraph ends before `line` because it is full.
+/// Returns whether the open paragraph is full, so that `line` begins a new one, unless that would split a secret key.
 fn is_full(open: &str, line: &Line) -> bool {
     let goes_on = || {
         let mut joined = open.to_string();
@@ -67,7 +67,7 @@ fn close_paragraph(open: &mut String, found: &mut Vec<String>) {
     }
 }
 
-/// Appends a line; a word cut at the end of the previous line is joined.
+/// Appends a line to the open paragraph. A word hyphenated at the end of the previous line is joined.
 fn append_line(open: &mut String, line: &str) {
     let line = line.trim().replace(PDFIUM_HYPHENS, CUT_MARK.encode_utf8(&mut [0; 4]));
     if is_cut(open, &line) {
@@ -79,7 +79,7 @@ fn append_line(open: &mut String, line: &str) {
     open.push_str(&line);
 }
 
-/// Returns whether a word continues from one line to the next.
+/// Returns whether a hyphenated word continues from the line `above` to the line `below`.
 fn is_cut(above: &str, below: &str) -> bool {
     let before_plain = above.strip_suffix(PLAIN_HYPHENS);
     let by_plain = || before_plain.is_some_and(|it| it.ends_with(char::is_alphanumeric));
@@ -90,14 +90,15 @@ fn is_cut(above: &str, below: &str) -> bool {
 
 fn separates_paragraphs(above: &Line, line: &Line, usual: Option<f32>) -> bool {
     let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
-    // A line above the previous one begins a column. A sentence may continue there, and a cut word must be joined.
+    // A line above the previous one begins a new column. That separates paragraphs unless a hyphenated word continues
+    // there.
     let gap = high - low;
     let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
     let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
     gap > usual * PARAGRAPH_GAP_FACTOR || jumped_up || other_size
 }
 
-/// Returns the median distance between consecutive lines.
+/// Returns the median distance between the baselines of consecutive lines; `None` if no distance is known.
 fn usual_gap(lines: &[Line]) -> Option<f32> {
     let heights: Vec<f32> = lines.iter().filter_map(|it| it.y).collect();
     let mut gaps: Vec<f32> = heights.windows(2).map(|it| it[0] - it[1]).filter(|it| *it > 1.0).collect();
@@ -105,12 +106,13 @@ fn usual_gap(lines: &[Line]) -> Option<f32> {
     gaps.get(gaps.len() / 2).copied()
 }
 
-/// Expands f-ligatures and drops control characters. Other compatibility characters stay, as they carry meaning.
+/// Expands ligatures such as `ﬁ` and drops control characters. Other compatibility characters (`²`, `½`) stay, as they
+/// carry meaning.
 pub(crate) fn clean_text(text: &str) -> String {
     clean_keeping_cuts(text).replace(CUT_MARK, "-")
 }
 
-/// The same, but keeps the cuts in words.
+/// Like `clean_text`, but keeps each [`CUT_MARK`] instead of writing a hyphen.
 fn clean_keeping_cuts(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for char in text.chars() {

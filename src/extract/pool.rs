@@ -1,8 +1,8 @@
-//! The parent's side of extraction: a bounded number of worker processes. A worker that dies, stalls or grows is replaced.
+//! The pool of worker processes that extract files or run skills for the daemon. A worker that crashes, hangs or exceeds
+//! its memory limit is replaced.
 //!
-//! A file fails only for errors of its own worker. If the worker was killed or stopped from outside (a user, a supervisor,
-//! the kernel when memory runs out), the file is retried once, with no other worker running. A file is never read a third
-//! time.
+//! A file fails only for errors of the worker that reads it. If another process or the kernel (out of memory) killed or
+//! stopped that worker, the file is retried once, with no other worker running. A file is never read a third time.
 
 mod process;
 #[cfg(test)]
@@ -28,48 +28,49 @@ use vic_system::jail::probe::ESCAPE_PROBES;
 
 pub use crate::extract::pool::observer::ReadObserver;
 
-/// Minimum start-up time of a worker, even if the time limit per file is shorter: processes start slowly on a busy machine.
+/// Minimum time limit for the start of a worker, even if the time limit per file is shorter: processes start slowly on a
+/// busy machine.
 const MIN_START_SECONDS: u64 = 8;
 
-/// How often the memory of a busy worker is checked. Its own limits apply in between; this catches memory they do not
-/// count.
+/// Interval between checks of a busy worker's resident memory. They catch memory that the resource limits (rlimits), which
+/// the worker sets for itself, do not count.
 const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A worker idle for this long is ended to free its memory: models take hundreds of MiB.
+/// A worker that is idle for this long is ended, because loaded models occupy hundreds of MiB.
 const MAX_IDLE: Duration = Duration::from_secs(300);
 
-/// Settings of a pool.
+/// Settings of a worker pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Maximum number of processes.
+    /// Maximum number of worker processes.
     pub workers: usize,
-    /// Limits of every job.
+    /// Limits on time, memory and output of every job.
     pub limits: ExtractLimits,
-    /// Libraries that readers can use.
+    /// Paths of the optional libraries and models that workers load.
     pub tools: Tools,
-    /// Whether the pool is for skills instead of extraction.
+    /// Whether the workers run skills (e.g. OCR) instead of extraction.
     pub skills: bool,
 }
 
-/// Worker processes that read files under limits. A file that crashes, stalls or exhausts its worker becomes an
-/// [`ExtractFailure`]; the pool continues with a new worker.
+/// Pool of worker processes that read files under limits. A file that crashes its worker or exceeds a limit becomes an
+/// [`ExtractFailure`], and the pool continues with a new worker.
 #[derive(Debug)]
 pub struct WorkerPool {
     program: PathBuf,
     setup: Setup,
     processes: usize,
-    /// One permit per worker; waiting for a permit is the only queue.
+    /// One permit per worker process. Jobs wait for a permit; there is no other queue.
     permits: Semaphore,
-    /// Idle workers.
+    /// Started workers without a job.
     idle: Mutex<Vec<Worker>>,
     /// Maximum idle time of a worker.
     max_idle: Duration,
     spawner: OnceCell<WorkerSpawner>,
-    /// Observations about the workers.
+    /// What the pool has learned about its workers.
     stats: Mutex<WorkerStats>,
 }
 
-/// Observations about the workers of a pool.
+/// What a pool has learned about its workers: whether they are jailed, why they failed, how much memory they use.
 #[derive(Debug, Default)]
 struct WorkerStats {
     /// First message of the most recently started worker; `None` before the first start.
@@ -85,24 +86,24 @@ struct WorkerStats {
 /// Result of one escape attempt, see [`WorkerPool::try_escapes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EscapeAttempt {
-    /// Name of the attempt, e.g. `open a file`.
+    /// What the worker tried, e.g. `open a file`.
     pub name: &'static str,
-    /// Why the attempt failed; `None` if it succeeded.
+    /// Why the attempt failed, as it should; `None` if it succeeded, so that the jail is broken.
     pub failure: Option<String>,
 }
 
-/// A job for a worker, with its file.
+/// A job for a worker, with the file to read and the observer to notify.
 struct PendingJob<'a> {
     file: &'a File,
     job: &'a Job,
     observer: &'a dyn ReadObserver,
 }
 
-/// Why a worker gave no reply.
+/// Why a worker did not reply to a job.
 enum Fault {
-    /// The worker died of this file, or of effects of an earlier one.
+    /// The worker crashed because of this file, or because of an earlier file that it had read.
     Died(ExtractFailure),
-    /// The worker was killed from outside, or stopped until the time limit.
+    /// Another process or the kernel killed the worker, or stopped it (SIGSTOP) until the time limit.
     KilledOutside(ExtractFailure),
     /// The file exceeded the time limit.
     TimedOut(ExtractFailure),
@@ -130,19 +131,20 @@ impl WorkerPool {
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
             max_idle: MAX_IDLE,
-            // Opened here, because a thread inherits the priority of its creator. If it fails, it is retried later.
+            // Opens the spawner thread here, because a thread inherits the priority of its creator. A failure is ignored:
+            // it is opened again with the first worker.
             spawner: OnceCell::new_with(WorkerSpawner::open().ok()),
             stats: Mutex::default(),
         }
     }
 
-    /// Starts and ends a worker, to learn before the first file whether workers can be jailed.
+    /// Starts and ends a worker, to learn before the first file arrives whether workers start and can be jailed.
     pub async fn probe(&self) {
-        // An error is recorded, and the first file will meet it again.
+        // The error is ignored: `start_worker` recorded it, and the first file fails with the same error.
         self.start_worker(self.setup.clone()).await.ok();
     }
 
-    /// Returns what the workers redact, for callers that extract text outside the workers.
+    /// Returns which secrets the workers redact, for callers that extract text outside the workers.
     pub(crate) fn redaction(&self) -> Redaction {
         self.setup.limits.redaction
     }
@@ -152,7 +154,7 @@ impl WorkerPool {
         self.stats().hello.as_ref().map(|it| it.open.is_none())
     }
 
-    /// Returns the problems of the workers, one sentence each with the remedy.
+    /// Returns the problems of the workers, one sentence each that includes the remedy.
     pub fn problems(&self) -> Vec<String> {
         let known = self.stats();
         let open = known.hello.as_ref().and_then(|it| it.open.as_ref()).map(|why| match self.setup.limits.jail {
@@ -162,7 +164,7 @@ impl WorkerPool {
             ),
             JailMode::Optional => format!(
                 "files are read without a jail (VIC_JAIL=optional): {why}; \
-                 a hostile file has all rights of this user"
+                 a malicious file can act with all rights of this user"
             ),
         });
         let killed = (known.jail_kills > 0).then(|| {
@@ -186,10 +188,11 @@ impl WorkerPool {
         self.stats().peak_bytes >> 20
     }
 
-    /// Tries every way out of the jail from inside a worker. `path` is a file that a worker must not open.
+    /// Lets a worker try every known way to escape its jail, as a self-test. `path` is a file that a worker must not be
+    /// able to open.
     ///
     /// # Errors
-    /// As [`WorkerPool::extract`], if no worker can be started.
+    /// Fails with [`Reason::Io`] if no worker can be started.
     pub async fn try_escapes(&self, path: &Path) -> Result<Vec<EscapeAttempt>, ExtractFailure> {
         let mut attempts = Vec::new();
         for escape in ESCAPE_PROBES {
@@ -205,22 +208,22 @@ impl WorkerPool {
         Ok(attempts)
     }
 
-    /// Extracts the text of an open file; `name` gives its extension. Waits for a free worker. Dropping the future kills
-    /// the worker that reads the file.
+    /// Extracts the text of an open file; `name` is its file name, for the extension. Waits for a free worker. Dropping the
+    /// future kills the worker that reads the file.
     ///
     /// # Errors
     ///
-    /// Every failure is caused by the file and must be recorded with it, except [`Reason::Io`] if no worker can be started.
-    /// A document without blocks is a file without text, see [`crate::extract::extract_bytes`].
+    /// Every failure is caused by the file, and the caller must record it for the file, except [`Reason::Io`] if no worker
+    /// can be started. A document without blocks is a file without text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
         self.run_task(file, name, Task::Extract, &NoObserver).await
     }
 
-    /// As [`WorkerPool::extract`], with an observer that counts the workers given the file: at most two.
+    /// Like [`WorkerPool::extract`], but tells an observer of every attempt to read the file: at most two.
     ///
     /// # Errors
     ///
-    /// As [`WorkerPool::extract`].
+    /// The same errors as [`WorkerPool::extract`].
     pub async fn extract_observed(
         &self,
         file: File,
@@ -230,7 +233,7 @@ impl WorkerPool {
         self.run_task(file, name, Task::Extract, witness).await
     }
 
-    /// Returns the time limit per file.
+    /// Returns the time limit for extracting one file.
     pub fn time_limit(&self) -> Duration {
         Duration::from_secs(self.setup.limits.seconds.into())
     }
@@ -239,12 +242,12 @@ impl WorkerPool {
     ///
     /// # Errors
     ///
-    /// As [`WorkerPool::extract`].
+    /// The same errors as [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
         self.run_skill_observed(file, name, job, &NoObserver).await
     }
 
-    /// As [`WorkerPool::run_skill`], with an observer.
+    /// Like [`WorkerPool::run_skill`], but notifies an observer of every attempt, and asks it before a retry.
     pub(crate) async fn run_skill_observed(
         &self,
         file: File,
@@ -270,13 +273,13 @@ impl WorkerPool {
         let _permit = self.permits.acquire().await.map_err(pool_closed)?;
         let rested = {
             let mut idle = self.idle_workers();
-            // A worker with other libraries cannot load these any more: it is jailed already.
+            // Takes only a worker started with the same libraries, because a jailed worker cannot load others any more.
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
             match self.run_in_worker(worker, order).await {
-                // An earlier file may have caused the death, so the file gets a new worker. That is the last attempt, even
-                // if the worker is killed from outside.
+                // Retries the file in a new worker, because an earlier file may have caused the crash. This is the last
+                // attempt, even if another process kills the new worker.
                 Err(Fault::Died(failed)) => {
                     if !order.observer.may_retry().await {
                         return Err(Fault::Died(failed));
@@ -290,17 +293,18 @@ impl WorkerPool {
         self.run_in_worker(self.start_worker(setup.clone()).await?, order).await
     }
 
-    /// Runs a job with no other worker beside it. If memory is short, the kernel kills the largest process: this shows
-    /// whether it is this file's.
+    /// Runs a job while no other worker runs. If memory is short, the kernel kills the largest process: a kill without
+    /// other workers shows that this file needs too much memory.
     async fn run_exclusive(&self, order: &PendingJob<'_>, setup: Setup) -> Result<Reply, Fault> {
         let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
         let _permits = self.permits.acquire_many(all).await.map_err(pool_closed)?;
-        // Idle workers hold memory too.
+        // Ends the idle workers, because they occupy memory too.
         self.idle_workers().clear();
         self.run_in_worker(self.start_worker(setup).await?, order).await
     }
 
-    /// Returns the setup for a task; skills bring the libraries and models available now.
+    /// Returns the worker setup for a task. A skill job carries its own list of the libraries and models that are available
+    /// now.
     fn setup_for(&self, task: &Task) -> Setup {
         match task {
             Task::Skill(skill) => Setup { tools: skill.tools.clone(), ..self.setup.clone() },
@@ -312,7 +316,7 @@ impl WorkerPool {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the first message of a worker, and logs a warning if it is not jailed.
+    /// Stores the first message of a new worker, and logs all known problems if the message differs from the last one.
     fn record_hello(&self, hello: Hello) {
         let mut known = self.stats();
         if known.hello.as_ref() == Some(&hello) {
@@ -327,12 +331,12 @@ impl WorkerPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the memory limit of all processes together.
+    /// Returns the memory limit of all workers together, labelled `part` for the memory report.
     pub fn memory_cap(&self, part: &str) -> MemoryCap {
         MemoryCap { part: part.into(), mib: self.processes as u64 * u64::from(self.setup.limits.memory_mib) }
     }
 
-    /// Ends workers that have been idle for long. The owner of the pool calls it regularly.
+    /// Ends workers that have been idle for the maximum idle time. The owner of the pool must call this regularly.
     pub fn end_idle_workers(&self) {
         // Dropping a worker kills it.
         self.idle_workers().retain(|it| it.idle_since.elapsed() < self.max_idle);
@@ -350,7 +354,8 @@ impl WorkerPool {
         self.idle_workers().len()
     }
 
-    /// Starts a worker and waits until it is ready. A failure is caused by the machine or the installation, not by a file.
+    /// Starts a worker and waits until it is ready. If this fails, the cause is the machine or the installation, not the
+    /// file.
     async fn start_worker(&self, setup: Setup) -> Result<Worker, Fault> {
         let (why, taken) = match self.start_ready(setup).await {
             Ok((worker, hello)) => {
@@ -380,11 +385,11 @@ impl WorkerPool {
             Ok(Ok(hello)) => Ok((worker, hello)),
             Ok(Err(problem)) => Err(worker.diagnose_death(&problem).await),
             // Dropping the worker kills it.
-            Err(_) => Err(unborn(format!("it is not ready after {} s", patience.as_secs()))),
+            Err(_) => Err(unborn(format!("it was not ready after {} s", patience.as_secs()))),
         }
     }
 
-    /// Runs a job, and keeps the worker for later if it is still usable.
+    /// Runs a job in a worker, and returns the worker to the idle list unless it must be replaced.
     async fn run_in_worker(&self, mut worker: Worker, order: &PendingJob<'_>) -> Result<Reply, Fault> {
         let PendingJob { file, job, observer: witness } = order;
         witness.attempt_started();
@@ -418,7 +423,7 @@ impl WorkerPool {
                 Err(match worker.is_stopped() {
                     true => Fault::KilledOutside(new_failure(
                         Reason::Timeout,
-                        format!("{took}: its reader was stopped by SIGSTOP"),
+                        format!("{took}: the worker that read the file was stopped by SIGSTOP"),
                     )),
                     false => Fault::TimedOut(new_failure(Reason::Timeout, took)),
                 })
@@ -426,14 +431,14 @@ impl WorkerPool {
         }
     }
 
-    /// Returns the memory limit in bytes for a file. Workers with loaded networks have little memory left for large files,
-    /// so the file size is added to their limit.
+    /// Returns the memory limit in bytes of a worker that processes this file. For skill workers the file size is added,
+    /// because loaded neural networks leave little memory for large files.
     fn memory_limit(&self, file: &File) -> u64 {
         let beside = if self.setup.for_questions { file.metadata().map_or(0, |it| it.len()) } else { 0 };
         (u64::from(self.setup.limits.memory_mib) << 20) + beside
     }
 
-    /// Monitors the memory of a busy process, and returns its use once it exceeds `most`.
+    /// Polls the resident memory of a busy worker, and returns it in bytes once it exceeds `most`.
     async fn watch_memory(&self, process: Option<u32>, most: u64) -> u64 {
         loop {
             tokio::time::sleep(MEMORY_POLL_INTERVAL).await;
@@ -445,10 +450,14 @@ impl WorkerPool {
         }
     }
 
-    /// Makes the fault of a worker over its memory limit; dropping the worker kills it.
+    /// Makes the fault of a worker that exceeded its memory limit. It does not end the worker: the caller drops it, which
+    /// kills it.
     fn memory_exceeded(&self, held: u64) -> Fault {
         let (held, most) = (held >> 20, self.setup.limits.memory_mib);
-        Fault::Died(new_failure(Reason::OutOfMemory, format!("held {held} MiB of memory, and may hold {most}")))
+        Fault::Died(new_failure(
+            Reason::OutOfMemory,
+            format!("used {held} MiB of memory, while the limit is {most} MiB"),
+        ))
     }
 
     fn note_peak(&self, peak: u64) {
@@ -456,7 +465,7 @@ impl WorkerPool {
         known.peak_bytes = known.peak_bytes.max(peak);
     }
 
-    /// Records why a worker died.
+    /// Updates the statistics with a worker's death, and converts the death to the fault of the file.
     fn record_death(&self, death: Death) -> Fault {
         self.note_peak(death.peak.unwrap_or(0));
         match death.cause {

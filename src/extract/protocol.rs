@@ -1,7 +1,7 @@
-//! The protocol between pool and worker: frames of a length and JSON.
+//! The protocol between the worker pool and its workers: frames that consist of a length and JSON.
 //!
-//! The format is JSON, because the shared types omit absent fields, which formats that are not self-describing cannot read
-//! back. Files travel as descriptors instead of frames, see `fd_passing`.
+//! The format is JSON, because the shared types omit absent fields, which only self-describing formats can read back. File
+//! content is not sent in frames: the open descriptor is passed over the socket, see `fd_passing`.
 
 use std::path::PathBuf;
 
@@ -11,45 +11,45 @@ use serde::{Deserialize, Serialize};
 use crate::extract::Tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits};
 
-/// The first frame that a worker receives.
+/// The first frame that a worker receives: its settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    /// Limits of every job.
+    /// Limits on time, memory and output of every job.
     pub(crate) limits: ExtractLimits,
-    /// Libraries that readers can use.
+    /// Libraries and models that the worker loads before it is jailed.
     pub(crate) tools: Tools,
-    /// Whether the worker runs skills for questions instead of extraction.
+    /// Whether the worker runs skills (e.g. OCR) instead of extraction.
     pub(crate) for_questions: bool,
 }
 
-/// The first frame that a worker sends: it is ready, and has not read any file yet.
+/// The first frame that a worker sends, when it is ready for its first file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// Why the worker is not jailed, with the remedy; `None` if it is.
+    /// Why the worker is not jailed, with the remedy; `None` if it is jailed.
     pub(crate) open: Option<String>,
 }
 
-/// One file to read. Its descriptor arrives with the first byte of the frame.
+/// A request to process one file. The file's descriptor arrives with the first byte of the frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// File name, for its extension.
     pub(crate) name: String,
-    /// What to do with it.
+    /// What to do with the file.
     pub(crate) task: Task,
 }
 
-/// A task of a worker.
+/// What a worker should do with the file of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Extract its text.
+    /// Extract the text of the file.
     Extract,
-    /// Run a skill on it.
+    /// Run a skill on the file.
     Skill(SkillJob),
-    /// Try one way out of the jail and return the result, to prove that the jail works.
+    /// Try one way to escape the jail and return the result, to prove that the jail works.
     Escape {
-        /// Name of the attempt.
+        /// Name of the attempt, e.g. `open a file`.
         name: String,
-        /// Path of a user's file.
+        /// Path of a user's file that the worker must not be able to open.
         path: PathBuf,
     },
 }
@@ -59,73 +59,77 @@ pub(crate) enum Task {
 pub struct SkillJob {
     /// Name of a skill that the worker was started with.
     pub skill: String,
-    /// Pages to process (1-based); `None` lets the skill choose within its time.
+    /// Pages to process (1-based); `None` lets the skill choose the pages that fit its time limit.
     pub pages: Option<Vec<u32>>,
     /// Seconds until the worker is killed. A skill stops earlier and returns its partial result, see
     /// [`SkillJob::soft_seconds`].
     pub seconds: u32,
-    /// Seconds after which no second page is started, so that the caller can pause in between; `None` runs until the time
-    /// limit.
+    /// Seconds after which no page but the first is started, so that the caller can pause between jobs; `None` runs until
+    /// the time limit.
     pub rest_after: Option<u32>,
-    /// Purpose of the result.
+    /// What the result of the skill is used for.
     pub purpose: Purpose,
-    /// Libraries and models available now.
+    /// Libraries and models that are available when the job is sent.
     pub tools: Tools,
 }
 
 impl SkillJob {
-    /// Seconds after which a skill starts no further page: the longest page still finishes within the limit.
+    /// Returns the seconds after which a skill starts no further page, so that the last page still finishes within the
+    /// limit.
     pub fn soft_seconds(&self) -> f32 {
         self.seconds as f32 * 0.7
     }
 }
 
-/// Purpose of a skill's result.
+/// What the result of a skill is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
-    /// A question: all content of the file, with its structure.
+    /// Answer a question: all content of the file, with its structure.
     #[default]
     Question,
-    /// The document's own text: plain text of pages without text, except pictures that are not documents (photos, icons).
+    /// Complete the indexed text: plain text of the pages that have none, except images that are not documents (photos,
+    /// icons).
     UnreadText,
-    /// The document's own text: plain text of every page and picture.
+    /// Complete the indexed text: plain text of every page and image.
     EveryText,
 }
 
-/// Result of a job.
+/// The reply of a worker to a job: the document, or why it failed.
 pub(crate) type Reply = Result<Document, ExtractFailure>;
 
-/// Size in bytes of the length before each frame: a little-endian `u32`.
+/// Size in bytes of the length that precedes each frame, a little-endian `u32`.
 pub(crate) const PREFIX_BYTES: usize = 4;
 
-/// Longest frame to a worker: the setup, or a job with one name.
+/// Maximum size in bytes of a frame to a worker: the setup, or a job with a file name.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// Returns the longest reply that a pool accepts: the escaped text and its anchors.
+/// Returns the maximum size in bytes of a reply that a pool accepts: up to 6 bytes per escaped byte of text, plus its
+/// anchors.
 pub(crate) fn max_reply_bytes(limits: &ExtractLimits) -> usize {
     let text = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     text.saturating_mul(6).saturating_add(128 << 20).min(u32::MAX as usize)
 }
 
-/// Encodes a frame.
+/// Encodes a message as a frame: its length, then its JSON.
 pub(crate) fn encode_frame(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut frame = vec![0; PREFIX_BYTES];
     serde_json::to_writer(&mut frame, message)?;
-    let length = u32::try_from(frame.len() - PREFIX_BYTES).map_err(|_| std::io::Error::other("frame too long"))?;
+    let length = u32::try_from(frame.len() - PREFIX_BYTES)
+        .map_err(|_| std::io::Error::other("a frame is too long for a length of 32 bits"))?;
     frame[..PREFIX_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(frame)
 }
 
-/// Returns the length stated in a prefix. Fails if it exceeds `most`.
+/// Returns the length of a frame from its prefix. Fails if the length exceeds `most`.
 pub(crate) fn parse_length(prefix: [u8; PREFIX_BYTES], most: usize) -> std::io::Result<usize> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length > most {
-        return Err(std::io::Error::other(format!("frame of {length} bytes is longer than {most}")));
+        return Err(std::io::Error::other(format!("a frame of {length} bytes exceeds the limit of {most} bytes")));
     }
     Ok(length)
 }
 
-/// Decodes the content of a frame.
+/// Decodes the JSON content of a frame.
 pub(crate) fn decode_frame<T: DeserializeOwned>(content: &[u8]) -> std::io::Result<T> {
     Ok(serde_json::from_slice(content)?)
 }

@@ -1,4 +1,4 @@
-//! Redacts keys and tokens in a document: the last step inside the worker.
+//! Redacts keys and tokens in an extracted document: the last step of extraction inside the worker.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,14 @@ use crate::model::chunk_places::line_breaks;
 use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
 use crate::secrets::{REDACTED, Redactor, SecretColumns};
 
-/// Redacts secrets in a document. Fails with [`Reason::Secret`] if nothing else remains.
+/// Redacts secrets in a document. Fails with [`Reason::Secret`] if the document holds nothing but secrets.
 pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult<Document> {
     let mut censor = Redactor::new(redaction);
     let (mut blackened, mut table) = (0, TableState::default());
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.redact_block(block, &mut censor) {
-            // The bytes in the file differ now, and a key of several lines becomes one line.
+            // Clears `verbatim`, because the text now differs from the bytes in the file; line gaps end if a key of several
+            // lines became one line.
             block.anchor.verbatim = false;
             if line_breaks(&cleaned) != line_breaks(&block.text) {
                 block.anchor.gaps.clear();
@@ -41,12 +42,12 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     Ok(document)
 }
 
-/// State of a table that continues across blocks: readers split it after some rows, and only its first block has the column
-/// heads. A second table directly after the first cannot be told from its continuation.
+/// Column heads of a table that continues across blocks: readers split a table after some rows, and only its first block
+/// has the column heads. A second table directly after the first looks like its continuation.
 #[derive(Default)]
 struct TableState {
     columns: SecretColumns,
-    /// Anchor of its last block.
+    /// Anchor of the table's last block.
     place: Option<Anchor>,
 }
 
@@ -65,8 +66,7 @@ impl TableState {
     }
 }
 
-/// Returns the first column, from 0, of a cell range: rows of a sheet may begin in any column, and the next block in
-/// another.
+/// Returns the first column (from 0) of a cell range such as `B2:D9`. Blocks of a sheet may begin in different columns.
 fn first_column(cells: &str) -> usize {
     let letters = cells.bytes().take_while(u8::is_ascii_uppercase);
     letters
@@ -74,7 +74,7 @@ fn first_column(cells: &str) -> usize {
         .saturating_sub(1)
 }
 
-/// Redacts secrets in the names of an anchor: an attached message without a name is named after its subject.
+/// Redacts secrets in the names of an anchor, because an attached message without a file name is named after its subject.
 fn redact_anchor(anchor: &mut Anchor, redaction: Redaction) {
     let names = [&mut anchor.member, &mut anchor.part, &mut anchor.sheet, &mut anchor.symbol];
     for name in names.into_iter().flatten() {
@@ -195,7 +195,7 @@ mod tests {
                     writer.push_cell(row as u32, *column, text);
                 });
             }
-            // The next block has no heads, and begins in another column.
+            // Adds a cell far below, so that the next block has no column heads and begins in another column.
             writer.push_cell(900, column - 1, "bot");
             writer.push_cell(900, column, VALUE);
             writer.finish();
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    /// Places a text at many positions around the end of the first block. Checks that no part of the `secret` in it
-    /// remains, and that the surrounding text does.
+    /// Puts `text` at many positions around the end of the first block. Checks that no part of the `secret` in it remains,
+    /// and that the surrounding text does.
     fn check_cuts(name: &str, before: &str, filler: &str, text: &str, secret: &str) {
         let parts: Vec<&str> = (0..secret.len() - 9).step_by(5).map(|it| &secret[it..it + 10]).collect();
         for place in (1..text.len() + 40).step_by(3) {
@@ -240,7 +240,7 @@ mod tests {
             let pad = "x".repeat(start.saturating_sub(before.len() + filling.len()));
             let whole = format!("{before}{filling}{pad}{text}, \"last\": \"words\"}}");
             let document = extract(name, &whole).unwrap();
-            // Blocks may end anywhere, also within words.
+            // Removes white space, because blocks may end within words.
             let found: String = document.text().split_whitespace().collect();
             let left = parts.iter().find(|it| found.contains(**it));
             assert_eq!(left, None, "{name} at {place}: {found}");
@@ -297,7 +297,7 @@ mod tests {
         for part in ["-----BEGIN PRIVATE KEY----- ", "token ", "eyJhbGciOiJIUzI1NiJ9-", "api_key\\u003d", "x"] {
             let text = part.repeat((4 << 20) / part.len());
             let begun = std::time::Instant::now();
-            // The outcome does not matter here.
+            // Ignores the result, because only the time matters here.
             extract("a.json", &text).ok();
             assert!(begun.elapsed().as_secs() < 20, "{part}: {:?}", begun.elapsed());
         }

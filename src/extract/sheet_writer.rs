@@ -1,30 +1,30 @@
-//! Turns the cells of a sheet into table blocks with cell ranges. All spreadsheet readers use this writer.
+//! Converts the cells of a sheet to table blocks that have a cell range such as `B2:D9`. All spreadsheet readers use it.
 
 use crate::extract::Sink;
 use crate::extract::table_text::{one_line, without_bars};
 use crate::model::{Anchor, BlockKind};
 use crate::secrets::MAX_GAP_BARS;
 
-/// Rows per block: small enough for a hit to point at a readable range.
+/// Number of rows per table block: small enough that a search hit points at a readable range of cells.
 const ROWS_PER_BLOCK: u32 = 32;
 
-/// Collects the cells of one sheet, row by row from the left.
+/// Collects the cells of one sheet, which must be added row by row, from left to right.
 pub(crate) struct SheetWriter<'s> {
     pub(crate) sink: &'s mut Sink,
     sheet: String,
-    /// Finished rows: row number, start column, text.
+    /// Finished rows of the open block: row number, first column, text.
     lines: Vec<(u32, u32, String)>,
     line: String,
-    /// Column in which `line` begins.
+    /// Column of the first cell in `line`.
     start: u32,
-    /// Row and column of the last cell, from 0.
+    /// Row and column of the cell added last, from 0.
     last_cell: (u32, u32),
-    /// First row, left column, right column of the block.
+    /// First row, leftmost column and rightmost column of the open block.
     block_area: Option<(u32, u32, u32)>,
 }
 
 impl<'s> SheetWriter<'s> {
-    /// Opens a sheet with its name as a heading.
+    /// Begins a sheet: records its name and adds it as a heading.
     pub(crate) fn new(sheet: &str, sink: &'s mut Sink) -> SheetWriter<'s> {
         let anchor = Anchor { sheet: Some(sheet.to_string()), ..Anchor::default() };
         sink.record_name(sheet);
@@ -33,7 +33,7 @@ impl<'s> SheetWriter<'s> {
         SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, last_cell: (0, 0), block_area: None }
     }
 
-    /// Adds a cell (row and column from 0). Returns false once a limit is reached.
+    /// Adds a cell (row and column from 0). Returns false once the limit on cells or on text is reached.
     pub(crate) fn push_cell(&mut self, row: u32, column: u32, text: &str) -> bool {
         let text = without_bars(one_line(text));
         if text.is_empty() {
@@ -47,7 +47,8 @@ impl<'s> SheetWriter<'s> {
         {
             let goes_on = row.checked_sub(1) == Some(self.last_cell.0);
             self.flush_block();
-            // The continuation of a table begins in the same column, so that its cells stay below their column heads.
+            // Starts the next block of a table in the same column as the last one, so that its cells stay below their
+            // column heads.
             self.block_area = goes_on.then(|| (row, left.min(column), column));
         }
         if self.line.is_empty() {
@@ -84,13 +85,13 @@ impl<'s> SheetWriter<'s> {
         self.sink.number_rows(mark, &numbers);
     }
 
-    /// Adds a comment on a cell such as `B2`.
+    /// Adds the text of a comment on a cell; `cell` is its name, e.g. `B2`.
     pub(crate) fn push_comment(&mut self, cell: &str, text: &str) {
         self.flush_block();
         self.push_paragraph(text, cell.to_string(), "comment");
     }
 
-    /// Adds the text of a chart or shape.
+    /// Adds the text of a chart or shape on the sheet.
     pub(crate) fn push_graphic(&mut self, text: &str) {
         self.flush_block();
         self.push_paragraph(text, String::new(), "drawing");
@@ -111,7 +112,7 @@ impl<'s> SheetWriter<'s> {
     }
 }
 
-/// Returns the lines of a block that follow skipped rows, with the number of skipped rows.
+/// Returns, for each line of a block whose row follows skipped rows, the index of the line and the number of skipped rows.
 fn row_gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     let mut next = None;
     let gap = |(line, row): (u32, u32)| {
@@ -122,13 +123,13 @@ fn row_gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     (0..).zip(rows).filter_map(gap).collect()
 }
 
-/// Returns the separator between two cells that are `columns` apart. A wider gap separates unrelated tables. The secret
-/// scan counts these bars to match cells with column heads.
+/// Returns the separator between two cells that are `columns` apart: one bar per column, up to a maximum, as a wider gap
+/// separates unrelated tables. The secret scan counts the bars to match cells with column heads.
 fn separator(columns: u32) -> String {
     " | ".repeat((columns as usize).min(MAX_GAP_BARS))
 }
 
-/// Returns the name of a cell, e.g. `AB12`; row and column from 0.
+/// Returns the name of a cell, e.g. `AB12`, from its row and column, which count from 0.
 pub(crate) fn cell_name(row: u32, column: u32) -> String {
     let mut letters = Vec::new();
     let mut rest = u64::from(column) + 1;
@@ -201,7 +202,7 @@ mod tests {
     fn split_table_keeps_its_start_column() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
-        // Spreadsheet programs leave the head of their row numbers empty.
+        // Leaves the first cell empty: the column of row numbers has no heading.
         writer.push_cell(0, 1, "name");
         writer.push_cell(0, 2, "token");
         for row in 1..32 {

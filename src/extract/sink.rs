@@ -1,4 +1,4 @@
-//! Collects the blocks of all readers and enforces the limits.
+//! The sink: collects the blocks that the format readers produce, and enforces the limits on text and inflated data.
 
 use std::io::Read;
 
@@ -8,28 +8,29 @@ use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, Reason,
 };
 
-/// Maximum number of links recorded per file.
+/// Maximum number of links recorded per file; further links are dropped.
 const MAX_LINKS: usize = 5_000;
-/// Maximum length of the target and the text of a link.
+/// Maximum length of a link's target (longer ones are dropped) and of its text (truncated), in bytes.
 const MAX_LINK_BYTES: usize = 1_000;
 
-/// Maximum number and length of recorded names.
+/// Maximum number of recorded names of inner objects (attachments, members, sheets), and the maximum length of one in
+/// bytes.
 const MAX_NAMES: usize = 2_000;
 const MAX_NAME_BYTES: usize = 1_000;
 
-/// Maximum length of a title: it is repeated above every passage.
+/// Maximum length of a title in bytes: short, because the title is repeated above every passage.
 const MAX_TITLE_BYTES: usize = 1_000;
 
-/// A hyphen that is visible only at the end of a line.
+/// The soft hyphen, which is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
 
-/// The result of a reader. It fails only if nothing useful could be read.
+/// The result of a reader, which fails only if it could read nothing useful.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
 
-/// Input of a reader.
+/// The file or archive member that a reader reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
-    /// All bytes of the file or member.
+    /// Complete content of the file or archive member.
     pub(crate) bytes: &'a [u8],
     /// File name, for its extension.
     pub(crate) name: &'a str,
@@ -39,8 +40,8 @@ pub(crate) fn new_failure(reason: Reason, detail: impl Into<String>) -> ExtractF
     ExtractFailure { reason, detail: detail.into() }
 }
 
-/// Collects blocks and rejects those beyond the limits. One sink serves all levels of a nested archive, so its sums cover
-/// them all.
+/// Collects blocks and drops those beyond the limits. All levels of a nested archive share one sink, so that the limits
+/// apply to their totals.
 #[derive(Debug)]
 pub(crate) struct Sink {
     document: Document,
@@ -49,7 +50,7 @@ pub(crate) struct Sink {
     inflated_bytes: u64,
     members: u32,
     cells: u64,
-    /// Path of the current archive member, outermost first.
+    /// Names of the archive members that are being read, outermost first.
     member_path: Vec<String>,
 }
 
@@ -66,11 +67,11 @@ impl Sink {
         }
     }
 
-    /// Adds a block. White space at both ends is trimmed, an empty block is dropped, and one beyond the text limit is
-    /// truncated. Returns false once the limit is reached: the reader may stop, and further blocks are dropped.
+    /// Adds a block. Trims white space at both ends, drops a block that is then empty, and truncates it at the text limit.
+    /// Returns false once the limit is reached: the reader may stop, and further blocks are dropped.
     ///
-    /// A verbatim anchor must describe `text` exactly; its bytes are adjusted for the trimmed white space. Soft hyphens are
-    /// removed from all other text, as they are not part of words.
+    /// The byte range of a verbatim anchor must hold exactly `text`; it is adjusted for the trimmed white space. Soft
+    /// hyphens are removed from all other text, because they are not part of words.
     pub(crate) fn push(&mut self, kind: BlockKind, text: &str, anchor: Anchor) -> bool {
         if !anchor.verbatim && text.contains(SOFT_HYPHEN) {
             let lines = text.replace("\u{AD}\r\n", "").replace("\u{AD}\n", "");
@@ -114,7 +115,8 @@ impl Sink {
         is_whole
     }
 
-    /// Returns the prefix of a text that fits the limit: all of it, or up to a good break.
+    /// Returns the part of a text that fits the text limit: all of it, or a prefix that ends at a line or word break and
+    /// never inside a secret.
     fn fitting_prefix<'t>(&self, text: &'t str) -> &'t str {
         let left = usize::try_from(self.limits.text_bytes - self.text_bytes).unwrap_or(usize::MAX);
         if text.len() <= left {
@@ -125,22 +127,22 @@ impl Sink {
         text[..end].trim_end()
     }
 
-    /// Returns whether the text limit is reached.
+    /// Returns whether the limit on text or on the number of blocks is reached.
     pub(crate) fn is_full(&self) -> bool {
-        // A two-byte block costs a hundred times its text, so the number of blocks is limited too.
+        // Limits the number of blocks too, because a block of two bytes takes a hundred times the memory of its text.
         self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MAX_BLOCKS
     }
 
-    /// Records a part that could not be read while the rest could.
+    /// Records in one sentence which part of the file could not be read.
     pub(crate) fn record_problem(&mut self, sentence: impl Into<String>) {
-        // A damaged file can have a problem per record; the first few are enough.
+        // Later problems are dropped: a damaged file can have one per record.
         const MAX_PROBLEMS: usize = 20;
         if self.document.problems.len() < MAX_PROBLEMS {
             self.document.problems.push(sentence.into());
         }
     }
 
-    /// Sets the title of the file, unless it has one or the reader is inside an archive.
+    /// Sets the title of the file, unless the title is already set or the reader is inside an archive member.
     pub(crate) fn set_title(&mut self, title: &str) {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
@@ -157,7 +159,7 @@ impl Sink {
         }
     }
 
-    /// Records when a message was sent, in seconds since the epoch. Attached messages are ignored.
+    /// Records when a mail message was sent, in seconds since the epoch. Attached messages are ignored.
     pub(crate) fn record_sent_time(&mut self, seconds: i64) {
         if self.member_path.is_empty() {
             let (first, last) = self.document.sent.unwrap_or((seconds, seconds));
@@ -165,8 +167,8 @@ impl Sink {
         }
     }
 
-    /// Records a reference to something outside the text. References inside an archive are dropped, as their targets are
-    /// not files.
+    /// Records a link from the text to a file, page or message. Links inside an archive are dropped, because their targets
+    /// are not files.
     pub(crate) fn record_link(&mut self, kind: LinkKind, target: &str, text: &str) {
         let (target, text) = (target.trim(), text.trim());
         let fits = !target.is_empty() && target.len() <= MAX_LINK_BYTES && self.document.links.len() < MAX_LINKS;
@@ -182,7 +184,8 @@ impl Sink {
         self.document.blocks.len()
     }
 
-    /// Labels every block added since `mark` with a part of the file. Parts nest: the outer name comes first.
+    /// Labels every block added since `mark`, an earlier `Sink::block_count`, with the part of the file it belongs to. In
+    /// nested parts the outer name comes first.
     pub(crate) fn label_part(&mut self, mark: usize, part: &str) {
         for block in self.document.blocks.iter_mut().skip(mark) {
             block.anchor.part = Some(match block.anchor.part.take() {
@@ -192,8 +195,8 @@ impl Sink {
         }
     }
 
-    /// Sets, for the table added since `mark`, the line of the file or row of the sheet in which each row begins. Does
-    /// nothing if the anchor implies it or if rows were truncated.
+    /// Sets `rows` on the table added since `mark`: for each table row, the line of the file or row of the sheet where it
+    /// begins. Does nothing if the rows are consecutive in a single block, or if rows were truncated.
     pub(crate) fn number_rows(&mut self, mark: usize, rows: &[u32]) {
         let first = mark.min(self.document.blocks.len());
         let blocks = &mut self.document.blocks[first..];
@@ -208,7 +211,7 @@ impl Sink {
         }
     }
 
-    /// Gives direct access to fields that only one reader sets (pages, media type).
+    /// Returns the document, for fields that only one reader sets (pages, media type).
     pub(crate) fn document(&mut self) -> &mut Document {
         &mut self.document
     }
@@ -217,12 +220,12 @@ impl Sink {
         &self.limits
     }
 
-    /// Marks the text as truncated by a limit.
+    /// Marks the document as truncated by a limit.
     pub(crate) fn mark_truncated(&mut self) {
         self.document.truncated = true;
     }
 
-    /// Counts cells of a spreadsheet. Returns false once the limit is reached.
+    /// Adds to the number of spreadsheet cells. Returns false once the limit on cells is exceeded.
     pub(crate) fn count_cells(&mut self, cells: u64) -> bool {
         self.cells += cells;
         let within = self.cells <= self.limits.cells;
@@ -230,25 +233,27 @@ impl Sink {
         within
     }
 
-    /// Reads a compressed member or part to its end. Counts the actual output, not the size claimed by a header.
-    /// `compressed` is its size in the file.
+    /// Inflates an archive member or document part. `compressed` is its size in the file. The limits apply to the actual
+    /// output, not to the size claimed by a header.
     pub(crate) fn inflate_entry(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
         self.read_within(reader, self.limits.entry_bytes, self.ratio_limit(compressed))
     }
 
-    /// Reads a compressed stream that may hold a whole archive: like [`Sink::inflate_entry`], but limited only by memory.
+    /// Inflates a stream that may hold a whole archive: like [`Sink::inflate_entry`], but with a size limit that depends
+    /// only on the available memory.
     pub(crate) fn inflate_stream(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
         let beyond = compressed.saturating_sub(SMALL_FILE_BYTES).saturating_mul(STREAM_PER_BYTE);
         self.read_within(reader, MAX_STREAM_BYTES.saturating_add(beyond), self.ratio_limit(compressed))
     }
 
-    /// Reads an uncompressed stream from a container. It counts as output, but cannot be larger than the file.
+    /// Reads an uncompressed stream from a container. It counts against the total limit only: it cannot be larger than the
+    /// file.
     pub(crate) fn read_uncompressed(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
         self.read_within(reader, u64::MAX, u64::MAX)
     }
 
     fn ratio_limit(&self, compressed: u64) -> u64 {
-        // Below this size, a few repeated lines legitimately reach any ratio.
+        // Smaller outputs may have any ratio, because a few repeated lines compress extremely well.
         const RATIO_FROM: u64 = 1 << 20;
         compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
     }
@@ -261,7 +266,7 @@ impl Sink {
         self.inflated_bytes += bytes.len() as u64;
         if bytes.len() as u64 > most {
             let detail = match (most == left, most == by_ratio) {
-                (true, _) => format!("inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
+                (true, _) => format!("the file inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
                 (false, true) => format!("a part inflates to more than {} times its size", self.limits.ratio),
                 (false, false) => format!("a part inflates to more than {} MiB", most >> 20),
             };
@@ -271,20 +276,27 @@ impl Sink {
         Ok(bytes)
     }
 
-    /// Returns how many bytes may still be inflated.
+    /// Returns how many more bytes may be inflated for this file.
     pub(crate) fn remaining_inflate_bytes(&self) -> u64 {
         self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
-    /// Enters an archive member or attachment; pair with [`Sink::leave_member`]. Fails beyond the limits of depth and number.
+    /// Enters an archive member or attachment; pair with [`Sink::leave_member`]. Fails beyond the limits on depth and on
+    /// members.
     pub(crate) fn enter_member(&mut self, name: &str) -> ReadResult {
         self.members += 1;
         if self.members > self.limits.members {
             self.document.truncated = true;
-            return Err(new_failure(Reason::DecompressionLimit, format!("more than {} members", self.limits.members)));
+            return Err(new_failure(
+                Reason::DecompressionLimit,
+                format!("the file has more than {} members", self.limits.members),
+            ));
         }
         if self.member_path.len() as u32 >= self.limits.depth {
-            return Err(new_failure(Reason::TooDeep, format!("nested deeper than {}", self.limits.depth)));
+            return Err(new_failure(
+                Reason::TooDeep,
+                format!("archives or attachments are nested deeper than {} levels", self.limits.depth),
+            ));
         }
         self.member_path.push(name.to_string());
         Ok(())
@@ -314,7 +326,7 @@ impl Sink {
     }
 }
 
-/// Narrows the anchor of a text to a part of it.
+/// Narrows the anchor of `text` to `part`, which must be a slice of that text.
 fn narrow_anchor(anchor: &mut Anchor, text: &str, part: &str) {
     let cut = part.as_ptr() as usize - text.as_ptr() as usize;
     anchor.byte_start = anchor.byte_start.map(|start| start + cut as u64);
@@ -324,7 +336,8 @@ fn narrow_anchor(anchor: &mut Anchor, text: &str, part: &str) {
     anchor.line_end = anchor.line_start.map(|line| line + part.matches('\n').count() as u32);
 }
 
-/// Reads to the end with little unused capacity: doubling a buffer would take twice the memory that the limit allows.
+/// Reads to the end and grows the buffer in small steps, because doubling it could take twice the memory that the limit
+/// allows.
 fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     const SMALLEST: usize = 64 << 10;
     loop {

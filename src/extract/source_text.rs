@@ -1,6 +1,6 @@
-//! Text with its position in the file, shared by all line-based readers.
+//! The decoded text of a file together with its position in the file; all line-based readers use it.
 //!
-//! A reader selects the range of a block; the anchors follow from it.
+//! A reader selects the byte range of a block, and the block's anchor (lines and bytes of the file) follows from the range.
 
 use std::ops::Range;
 
@@ -22,12 +22,12 @@ pub(crate) struct Source<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
-    /// Offset of its first byte in [`Source::text`].
+    /// Offset of the line's first byte in [`Source::text`].
     pub(crate) start: usize,
 }
 
 impl Line<'_> {
-    /// Returns the offset after its last byte.
+    /// Returns the offset after the line's last byte.
     pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -45,7 +45,8 @@ impl<'a> Source<'a> {
         Source { text: &text.text, offset: text.offset, newlines: newline_offsets(&text.text), anchored: true }
     }
 
-    /// Makes a source of text that is not in the file verbatim, e.g. a decoded mail body: no lines, no bytes.
+    /// Makes a source of text that is not in the file verbatim, e.g. a decoded mail body. Its anchors have no line and no
+    /// byte range.
     pub(crate) fn detached(text: &'a str) -> Source<'a> {
         Source { text, offset: None, newlines: Vec::new(), anchored: false }
     }
@@ -59,7 +60,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the anchor of a range; verbatim if the file is UTF-8.
+    /// Returns the anchor of a range of the text; the anchor is verbatim if the file is UTF-8.
     pub(crate) fn anchor(&self, range: &Range<usize>) -> Anchor {
         if !self.anchored {
             return Anchor::default();
@@ -75,12 +76,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Adds the text of a range verbatim, in pieces of at most [`MAX_BLOCK_BYTES`](crate::extract::text_pieces::MAX_BLOCK_BYTES). Returns false if the sink is full.
+    /// Adds the text of a range verbatim to the sink, in blocks of at most
+    /// [`MAX_BLOCK_BYTES`](crate::extract::text_pieces::MAX_BLOCK_BYTES). Returns false if the sink is full.
     pub(crate) fn push(&self, sink: &mut Sink, kind: BlockKind, range: Range<usize>) -> bool {
         self.push_symbol(sink, kind, range, None)
     }
 
-    /// Adds the text of a range with the symbol that it defines.
+    /// Like `Source::push`, and labels the blocks with the symbol (e.g. a function) that the range defines.
     pub(crate) fn push_symbol(
         &self,
         sink: &mut Sink,
@@ -94,20 +96,20 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the parts of a range that become one block each.
+    /// Splits a range into the trimmed ranges that become one block each.
     fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let keep_indent = kind == BlockKind::Code;
         split_pieces(self.text, self.trim_range(range, keep_indent))
             .map(move |piece| self.trim_range(piece, keep_indent))
     }
 
-    /// Adds text derived from a range but not equal to it, e.g. a table row without its borders.
+    /// Adds text that was derived from a range but differs from it, e.g. a table row without its borders.
     pub(crate) fn push_derived(&self, sink: &mut Sink, kind: BlockKind, text: &str, range: Range<usize>) -> bool {
         let anchor = Anchor { verbatim: false, ..self.anchor(&self.trim_range(range, false)) };
         split_pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
     }
 
-    /// Adds text derived line by line. Each line has the offset at which its source begins.
+    /// Adds text that was derived from a range line by line. Each line comes with the offset at which its original begins.
     pub(crate) fn push_lines(
         &self,
         sink: &mut Sink,
@@ -127,7 +129,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Narrows the anchor of derived text to some of its lines, and records the gaps in the lines of the file.
+    /// Narrows the anchor of derived text to the lines `held`, and records where lines of the file between them have no
+    /// derived line.
     fn anchor_of_lines(&self, whole: &Anchor, lines: &[(usize, String)], held: Range<usize>) -> Anchor {
         let mut anchor = whole.clone();
         let (Some(end), Some(from)) = (whole.line_end, lines.get(held.start)) else { return anchor };
@@ -141,7 +144,7 @@ impl<'a> Source<'a> {
             }
             next = line + 1;
         }
-        // The source may continue after the last line.
+        // The range of the file may continue after the last derived line.
         let end = if held.end >= lines.len() { end.max(next - 1) } else { next - 1 };
         if end >= next {
             gaps.push((held.len() as u32, end + 1 - next));
@@ -150,7 +153,8 @@ impl<'a> Source<'a> {
         anchor
     }
 
-    /// Trims white space at both ends, so that line numbers refer to lines with text. Code keeps its indentation.
+    /// Trims white space at both ends of a range, so that its line numbers refer to lines with text. Code keeps its
+    /// indentation.
     fn trim_range(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
         let text = &self.text[range.clone()];
         let end = range.start + text.trim_end().len();
@@ -161,7 +165,7 @@ impl<'a> Source<'a> {
         start.min(end)..end
     }
 
-    /// Returns the line numbers of these offsets; empty for a detached source.
+    /// Returns the file line of each of these offsets; empty for a detached source.
     pub(crate) fn lines_at(&self, bytes: &[usize]) -> Vec<u32> {
         if self.anchored { bytes.iter().map(|it| self.line_of(*it)).collect() } else { Vec::new() }
     }

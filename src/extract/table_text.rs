@@ -1,11 +1,11 @@
-//! The text of cells and of table rows: one line each, with `|` between the cells.
+//! Formats table cells and rows as text: one line per row, with `|` between the cells.
 
-/// Collapses all white space to single spaces.
+/// Collapses all white space, line breaks included, to single spaces.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Replaces each lone `|` in the text of a cell: the secret scan would count it as a column separator.
+/// Replaces each lone `|` in the text of a cell, because the secret scan would count it as a column separator.
 pub(super) fn without_bars(line: String) -> String {
     if !line.contains('|') {
         return line;
@@ -13,16 +13,17 @@ pub(super) fn without_bars(line: String) -> String {
     line.split(' ').map(|word| if word == "|" { "¦" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// Longest text in bytes that a merged cell repeats in each row it spans: enough for a category, not for prose.
+/// A merged cell repeats its text in each row that it spans only up to this many bytes: enough for a category, not for
+/// prose.
 const MAX_REPEATED_BYTES: usize = 100;
 
-/// Returns the text of a row's cell that is merged with the cell above: the same short text, so that every row is readable
-/// on its own.
+/// Returns the text of a cell that is merged with the cell above: the same text if it is short, so that every row is
+/// readable on its own, or else nothing.
 pub(super) fn merged_text(above: Option<&String>) -> String {
     above.filter(|it| it.len() <= MAX_REPEATED_BYTES).cloned().unwrap_or_default()
 }
 
-/// Joins cells to a row of a table; `None` if all are empty.
+/// Joins cells to the text of a table row; returns `None` if all cells are empty.
 pub(super) fn table_row(cells: &[String]) -> Option<String> {
     let cells: Vec<String> = cells.iter().map(|it| without_bars(one_line(it))).collect();
     let used = cells.iter().rposition(|it| !it.is_empty())? + 1;

@@ -1,14 +1,15 @@
-//! Cuts text into pieces that fit into a block, never inside a secret.
+//! Splits text into pieces that fit into a block, never inside a secret.
 
 use std::ops::Range;
 
 use crate::secrets;
 
-/// Longest block in bytes, unless it is a key. A chunk holds about a thousand; longer blocks only burden later stages.
+/// Maximum size of a block in bytes, except for a secret key, which is never split. Chunks hold about a thousand bytes, so
+/// larger blocks would only slow down later stages.
 pub(super) const MAX_BLOCK_BYTES: usize = 8 << 10;
 
-/// Cuts a range into pieces of at most [`MAX_BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
-/// characters, but never inside a secret.
+/// Splits a range of a text into pieces of at most [`MAX_BLOCK_BYTES`]: after a nearby line end, else after a space, else
+/// between any two characters, but never inside a secret.
 pub(super) fn split_pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut rest = range;
     std::iter::from_fn(move || {
@@ -30,8 +31,8 @@ pub(super) fn split_pieces(text: &str, range: Range<usize>) -> impl Iterator<Ite
     })
 }
 
-/// Moves a cut inside a secret to the start of the secret, or to its end if the text begins with it. The secret scan sees
-/// one piece at a time, and cannot recognize a part of a key.
+/// Moves a cut at byte `at` that is inside a secret to the start of the secret, or to its end if the text begins with it.
+/// The secret scan sees one piece at a time, and cannot recognize a part of a key.
 pub(super) fn cut_outside_secrets(text: &str, at: usize) -> usize {
     match secrets::unsplittable_range(text, at) {
         Some(whole) if whole.start > 0 => whole.start,

@@ -1,4 +1,4 @@
-//! Limits a text file to its beginning: the part far beyond the text limit is not even decoded.
+//! Limits a large text file to its beginning, so that the part far beyond the text limit is not even decoded.
 
 use encoding_rs::{Encoding, UTF_16LE};
 
@@ -7,9 +7,9 @@ use crate::extract::text_pieces::cut_outside_secrets;
 use crate::extract::{Input, Sink};
 use crate::secrets;
 
-/// Cuts a text file at the size that the sink can hold, so that a log of gigabytes costs only its beginning.
+/// Cuts a text file at twice the text limit of the sink, so that only the beginning of a huge log is decoded.
 pub(crate) fn text_prefix<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
-    // UTF-16 may need twice the bytes of UTF-8, and markup is dropped.
+    // Allows twice the text limit, because UTF-16 may need twice the bytes of UTF-8, and readers drop markup.
     let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     if input.bytes.len() <= most {
         return input;
@@ -18,8 +18,8 @@ pub(crate) fn text_prefix<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
     Input { bytes: &input.bytes[..cut_position(input.bytes, most)], ..input }
 }
 
-/// Returns the position near `at` at which to cut text: after the last line that ends before it. Without a line end,
-/// neither a secret nor a character is split, as the secret scan would not recognize half a secret.
+/// Returns the offset at which to cut text, near `at`: after the last line end before it. If there is none, returns an
+/// offset that splits neither a character nor a secret, because the secret scan cannot recognize half a secret.
 fn cut_position(bytes: &[u8], at: usize) -> usize {
     let encoding = utf16_encoding(bytes);
     let line_end: &[u8] = match encoding {
@@ -33,17 +33,17 @@ fn cut_position(bytes: &[u8], at: usize) -> usize {
         Some(line) => (line + 1) * width,
         None => {
             let cut = byte_cut_outside_secrets(bytes, at, encoding);
-            // A character has at most three more bytes, or one more UTF-16 unit.
+            // Moves back to the start of a character, which is at most three bytes or one UTF-16 unit before.
             let mut before = (0..=3).map(|it| cut.saturating_sub(it * width));
             before.find(|it| !is_inside_character(bytes, *it, encoding)).unwrap_or(cut)
         }
     }
 }
 
-/// Moves a cut out of a secret.
+/// Returns the offset `at`, or the start or end of the secret that contains it.
 fn byte_cut_outside_secrets(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize {
-    // The characters of secrets are the same in all single-byte encodings, so no guess is needed here. Each byte or unit
-    // becomes one UTF-16 unit, which gives the way back to a byte offset.
+    // Reads each byte as one character, because the characters of secrets are the same in all single-byte encodings. Each
+    // byte or unit becomes one UTF-16 unit, so that positions can be converted back to byte offsets.
     let text = |part: &[u8]| -> String {
         match encoding {
             Some(it) => it.decode_without_bom_handling(part).0.into_owned(),
@@ -61,8 +61,8 @@ fn byte_cut_outside_secrets(bytes: &[u8], at: usize, encoding: Option<&'static E
     }
 }
 
-/// Returns whether the character before `at` continues there. In single-byte encodings other than UTF-8 this may be a false
-/// positive, which only drops a few bytes.
+/// Returns whether `at` is inside a character of several bytes. In single-byte encodings this may be a false positive,
+/// which only drops a few bytes.
 fn is_inside_character(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> bool {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
     match encoding {

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// External libraries that readers can use.
+/// External libraries and models that workers can load; `None` if they are not installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tools {
-    /// Path of `libpdfium.so`. Without it, a weaker reader extracts PDFs.
+    /// Path of `libpdfium.so`. Without this library, a weaker reader extracts PDFs.
     pub pdfium: Option<PathBuf>,
-    /// Libraries and models for OCR in skills.
+    /// Libraries and models for the OCR skills.
     pub ocr: Option<OcrTools>,
 }
 
-/// Libraries and models for OCR.
+/// Library, models and thread count for OCR.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OcrTools {
     /// Path of the ONNX Runtime library.
     pub runtime: PathBuf,
-    /// Directory of the models.
+    /// Directory of the OCR models.
     pub models: PathBuf,
-    /// Number of threads per worker.
+    /// Number of OCR threads per worker.
     pub threads: usize,
 }

@@ -1,7 +1,7 @@
-//! The worker process: handles jobs from its standard input until that closes.
+//! The worker process: handles jobs that arrive over the socket on its standard input, until the pool closes that socket.
 //!
-//! It opens no file and no socket. It uses only the socket it was started with and the files that arrive over it. Before
-//! the first of them, `jail` removes all other rights.
+//! The worker opens no user file and no socket. It uses only the socket it was started with and the file descriptors that
+//! arrive over it. Before the first file arrives, `jail` removes all other rights.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -20,47 +20,48 @@ use crate::extract::{Tools, dispatch, extract_bytes, new_failure, panic_location
 use crate::machine::{self, IoClass};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MAX_FILE_BYTES, Reason};
 
-/// Nested data needs stack; native readers recurse too.
+/// Stack size of the thread that runs the readers: large, because native readers recurse into nested data.
 const STACK_BYTES: usize = 64 << 20;
-/// A question waits for a skill, so its priority is higher than that of extraction.
+/// Niceness of a skill worker: higher priority than extraction, because a user's question waits for the skill.
 const QUESTION_NICENESS: i32 = 5;
-/// The socket, the standard streams, one file, and some that libraries open temporarily.
+/// Maximum number of open descriptors: the socket, the standard streams, one file, and some that libraries open
+/// temporarily.
 const MAX_DESCRIPTORS: u64 = 32;
-/// Pages of the program and its libraries that become resident only when a reader uses them; counted in advance.
+/// Memory reserved for pages of the program and its libraries, which become resident only when a reader uses them.
 const PROGRAM_RESIDENT_BYTES: u64 = 48 << 20;
-/// Memory that neural networks allocate at once but use only partly.
+/// Memory added to the limit of skill workers: neural networks allocate this much more than they use.
 const NETWORK_RESERVE_BYTES: u64 = 256 << 20;
-/// CPU time limit of the process, in time limits of one job: a backstop if the pool does not enforce the limit.
+/// CPU time limit of the process, as a multiple of the time limit of one job: a backstop if the pool does not enforce that.
 const CPU_LIMIT_FACTOR: u64 = 200;
-/// Seconds of CPU time between the warning signal and the kill.
+/// Seconds of CPU time between the signals SIGXCPU and SIGKILL, after the CPU time limit is reached.
 const CPU_GRACE_SECONDS: u64 = 5;
 
-/// A skill as known to the worker: a name and a function for the bytes of a file.
+/// A skill (e.g. OCR) that workers can run: its name, and the functions that prepare and run it.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillHandler {
     /// Name by which jobs select it.
     pub name: &'static str,
-    /// Opens libraries and models before limits apply. Missing ones may become available before a job arrives.
+    /// Opens libraries and models before limits apply. Ignores missing ones: they may be installed before the first job.
     pub prepare: fn(&Tools),
     /// Runs the skill. A panic becomes a failure of the file.
     pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
 }
 
-/// Input of a skill.
+/// The input of a skill run.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillInput<'a> {
-    /// All bytes of the file.
+    /// Complete content of the file.
     pub bytes: &'a [u8],
     /// File name, for its extension.
     pub name: &'a str,
-    /// Parameters of the run.
+    /// Parameters of the skill run.
     pub job: &'a SkillJob,
-    /// Limits of the result.
+    /// Limits on the size of the extracted document.
     pub limits: &'a ExtractLimits,
 }
 
-/// Runs a worker on its standard input, which must be a Unix socket, until that closes. Call it before anything else is
-/// started: its limits apply to the whole process. Jobs can select from `skills`.
+/// Runs a worker on its standard input, which must be a Unix socket, until that is closed. Call it first in `main`, because
+/// its limits apply to the whole process. Jobs select one of `skills` by name.
 ///
 /// # Errors
 ///
@@ -73,12 +74,12 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
         (&socket).read_exact(&mut prefix)?;
         read_content(&socket, prefix)?
     };
-    // A panic is caught and reported to the pool. Printing it would only fill a pipe, and may reveal file content.
+    // Silences panic messages, because they may reveal file content. Panics are caught and reported to the pool.
     panic_location::install_hook();
     let mut status = File::open("/proc/self/status")?;
     jail::drop_privileges();
     let files_locked = jail::restrict_files(readable_paths(&setup.tools));
-    // Libraries must be loaded before the limits on descriptors, system calls and memory apply.
+    // Loads the libraries now, before the limits on descriptors, system calls and memory forbid it.
     pdf::preload(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
     let memory = apply_limits(&setup, &mut status)?;
@@ -86,7 +87,7 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let open = files_locked.and_then(|()| jail::restrict_system_calls()).err();
     let station = WorkerState { setup, skills, memory: Some(memory), jailed: open.is_none() };
     let jobs = move || {
-        // Sent last: from here on the worker accepts files, and any failure is attributed to the file.
+        // Sends the first message after all preparations, because from here on the pool attributes every failure to a file.
         (&socket).write_all(&protocol::encode_frame(&Hello { open })?)?;
         serve_jobs(&socket, &station)
     };
@@ -94,26 +95,26 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     thread.join().map_err(|_| io::Error::other("the worker thread panicked"))?
 }
 
-/// State of a worker.
+/// State of the worker process that all its jobs share.
 struct WorkerState {
     setup: Setup,
     skills: &'static [SkillHandler],
-    /// `None` if no limit depends on it.
+    /// Memory budget of the worker; `None` (in tests) sets no memory limit per job.
     memory: Option<MemoryBudget>,
     jailed: bool,
 }
 
-/// Writable memory of a worker, in bytes.
+/// Limits on the writable memory of a worker, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct MemoryBudget {
-    /// Used before the first file; not counted.
+    /// Memory used before the first file, which does not count against a file's limit.
     data: u64,
-    /// Limit beyond `data` that keeps resident memory within its limit.
+    /// Memory allowed in addition to `data`, so that resident memory stays within its limit.
     most: u64,
 }
 
-/// Limits this process: memory, descriptors, CPU time; no file writes, no core dumps; it ends with the daemon. Returns its
-/// memory budget.
+/// Sets the limits of this process: memory, descriptors, CPU time, no file writes, no core dumps, and death with its
+/// parent. Returns its memory budget.
 fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     let limits = &setup.limits;
     let limit = |resource, most: u64| set_limit(resource, most, most);
@@ -123,10 +124,10 @@ fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     status.read_to_string(&mut text)?;
     let size = |key| status_bytes(&text, key).unwrap_or(0);
     let memory = u64::from(limits.memory_mib) << 20;
-    // Address space is not memory: existing mappings (the program, the PDF library, the allocator's reserve) do not count,
-    // and allocators reserve more than they use.
+    // Adds the existing mappings to the limit of the address space and doubles the memory limit, because the program, the
+    // PDF library and the allocators reserve more addresses than they use memory.
     limit(Resource::As, size("VmSize:") + 2 * memory + STACK_BYTES as u64)?;
-    // Writable memory, which may become resident in full.
+    // The limit of writable memory (`RLIMIT_DATA`) starts from what is mapped now, as all of it may become resident.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
         true => memory + NETWORK_RESERVE_BYTES,
@@ -140,7 +141,7 @@ fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     // The kernel sends SIGXCPU at the first limit, and SIGKILL at the second, which looks like a kill from outside.
     set_limit(Resource::Cpu, processor, processor + CPU_GRACE_SECONDS)?;
     if setup.for_questions {
-        // The worker runs even if this fails.
+        // Ignores an error, because the worker works at any priority.
         rustix::process::nice(QUESTION_NICENESS).ok();
     } else {
         machine::lower_priority(IoClass::Idle);
@@ -148,8 +149,8 @@ fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     Ok(MemoryBudget { data, most })
 }
 
-/// Sets the memory limit of a job by the size of its file, within the limit of the worker. A skill gets all of it: the
-/// memory of models does not depend on the file.
+/// Sets the memory limit of a job by the size of its file, within the limit of the worker. A skill gets the worker's whole
+/// limit, because the memory of models does not depend on the file.
 fn set_job_memory_limit(size: u64, task: &Task, station: &WorkerState) -> io::Result<()> {
     let Some(MemoryBudget { data, most }) = station.memory else { return Ok(()) };
     let granted = match task {
@@ -162,14 +163,14 @@ fn set_job_memory_limit(size: u64, task: &Task, station: &WorkerState) -> io::Re
     set_limit(Resource::Data, data + granted, data + most)
 }
 
-/// Sets a limit and its later maximum, both within the current maximum of this process.
+/// Sets a resource limit to `now` (soft) and `most` (hard), both at most the current hard limit of this process.
 fn set_limit(resource: Resource, now: u64, most: u64) -> io::Result<()> {
     let given = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     setrlimit(resource, Rlimit { current: Some(now.min(given)), maximum: Some(most.min(given)) })?;
     Ok(())
 }
 
-/// Returns a size from the text of `/proc/<process>/status`, in bytes.
+/// Returns the size of a field (e.g. `VmRSS:`) in bytes from the text of `/proc/PID/status`.
 pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
@@ -185,7 +186,7 @@ fn serve_jobs(socket: &UnixStream, station: &WorkerState) -> io::Result<()> {
         let mut reader = socket;
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
-        let file = file.ok_or_else(|| io::Error::other("job without a file"))?;
+        let file = file.ok_or_else(|| io::Error::other("a job arrived without a file"))?;
         let frame = protocol::encode_frame(&run_job(&file, &job, station))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
@@ -221,7 +222,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     }
 }
 
-/// Tries a way out of the jail. A document with text means that it was barred; the text is the error.
+/// Tries one way to escape the jail. Returns an empty document if it succeeded, and the error as text if it was blocked.
 fn try_escape(name: &str, path: &std::path::Path) -> Reply {
     let text = match jail::probe::run_attempt(name, path) {
         None => return Err(new_failure(Reason::UnsupportedType, format!("unknown escape attempt `{name}`"))),
@@ -239,7 +240,8 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
     outcome.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the skill panicked")))
 }
 
-/// Reads from offset 0 regardless of the position of the descriptor, which is shared with the sending process.
+/// Reads a whole file from offset 0, whatever the position of the descriptor, which is shared with the sending process.
+/// Returns `None` if the file exceeds `MAX_FILE_BYTES`.
 fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
     if size > MAX_FILE_BYTES {
@@ -250,7 +252,7 @@ fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Opti
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], filled as u64) {
-            // The file was truncated meanwhile; the watcher will report it.
+            // The file was truncated while it was read. This part is kept: the file watcher reports the change.
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -266,7 +268,7 @@ mod tests {
     use super::*;
     use std::io::SeekFrom;
 
-    /// State of a worker in this process: without memory limits, and assumed to be jailed.
+    /// Makes the state of a worker in the test process: without memory limits, and treated as jailed.
     fn test_state(skills: &'static [SkillHandler]) -> WorkerState {
         let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
         WorkerState { setup, skills, memory: None, jailed: true }

@@ -1,4 +1,4 @@
-//! XHTML: chapters of e-books and HTML imported into office documents, which are well-formed enough for an XML parser.
+//! Reader of XHTML: chapters of e-books and HTML imported into office documents, which an XML parser can parse.
 //!
 //! Web pages, which need the parsing rules of HTML, are read by `html`.
 
@@ -8,7 +8,7 @@ use crate::extract::zip_container::check_flaw;
 use crate::extract::{ReadResult, Sink};
 use crate::model::{Anchor, BlockKind};
 
-/// Adds the blocks of a page, each with `anchor`.
+/// Adds the blocks of an XHTML page to the sink, each with a copy of `anchor`.
 pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResult {
     let tree = Tree::parse(xml);
     let top = tree.top();
@@ -21,10 +21,10 @@ pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResu
 struct Walker<'s> {
     sink: &'s mut Sink,
     anchor: &'s Anchor,
-    /// Running text of the open block.
+    /// Text of the open block so far.
     text: String,
     kind: BlockKind,
-    /// Whether the text is inside a block quotation.
+    /// Whether the current element is inside a `blockquote`.
     in_quote: bool,
 }
 
@@ -81,7 +81,7 @@ impl Walker<'_> {
         self.kind = outer;
     }
 
-    /// Adds running text, with white space collapsed as in a browser.
+    /// Adds text to the open block, with white space collapsed as in a browser.
     fn push_collapsed(&mut self, text: &str) {
         if text.starts_with(|it: char| it.is_ascii_whitespace()) && !self.text.ends_with([' ', '\n']) {
             self.text.push(' ');
@@ -115,7 +115,7 @@ impl Walker<'_> {
         let is_cell = |it: &Node<'_>| matches!(it.name(), "td" | "th");
         let widest = rows.iter().map(|row| row.children().filter(is_cell).count()).max().unwrap_or(0);
         if widest <= 1 {
-            // A single column is page layout, not a table.
+            // Adds the cells as separate blocks, because a table of a single column only lays out the page.
             return rows
                 .into_iter()
                 .for_each(|row| row.children().filter(is_cell).for_each(|it| self.push_block(it, self.kind)));
@@ -129,7 +129,7 @@ impl Walker<'_> {
     }
 }
 
-/// Collects the rows of a table without those of nested tables.
+/// Collects the rows of a table, but not those of tables nested in its cells.
 fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -140,7 +140,7 @@ fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the text of a cell with spaces between its blocks.
+/// Returns the text of a cell, with spaces between the paragraphs and other blocks in it.
 fn spaced_text(cell: Node<'_>) -> String {
     let mut text = String::new();
     for node in cell.descendants() {

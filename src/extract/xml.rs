@@ -1,7 +1,8 @@
-//! XML: text by element, with the headings, tables and lists of articles (JATS), patents and DocBook; SVG text.
+//! Reader of XML files: the text of elements, with the headings, tables and lists of articles (JATS), patents and DocBook,
+//! and the text of SVG images.
 //!
-//! Only the five predefined entities and numeric references are expanded, nothing external is read, and nesting uses no
-//! stack.
+//! Expands only the five predefined entities and numeric references, reads nothing external, and is not recursive, so that
+//! nested elements cannot overflow the stack.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -11,16 +12,17 @@ use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{BlockKind, Reason};
 
-/// Deeper nesting is an attack, not a document.
+/// Maximum depth of nested elements; a file that exceeds it fails, because such a file is an attack, not a document.
 const MAX_DEPTH: usize = 4_096;
-/// Rows per table block: about the size of a chunk.
+/// Number of rows per table block, which makes a block about as large as a chunk.
 const ROWS_PER_BLOCK: usize = 30;
-/// Values of data files are joined up to this many bytes: a single value is too short for search.
+/// Short texts are joined into blocks of up to this many bytes, because a single value of a data file is too short for
+/// search.
 const MAX_JOINED_BYTES: usize = 1_000;
-/// Only text shorter than this is joined.
+/// Texts of fewer bytes than this are joined, see `MAX_JOINED_BYTES`.
 const MAX_SHORT_BYTES: usize = 80;
 
-/// Inline elements.
+/// Inline elements, which do not end the block around them.
 const INLINE: [&str; 44] = [
     "a",
     "abbrev",
@@ -68,7 +70,7 @@ const INLINE: [&str; 44] = [
     "xref",
 ];
 
-/// Elements with children that belong on one line.
+/// Elements whose children are joined into one block, separated by spaces.
 const JOINED: [&str; 16] = [
     "ref",
     "contrib",
@@ -88,10 +90,10 @@ const JOINED: [&str; 16] = [
     "dc",
 ];
 
-/// Elements without readable content.
+/// Elements whose content is skipped, because it is not readable text.
 const SKIPPED: [&str; 5] = ["style", "script", "metadata", "annotation", "annotation-xml"];
 
-/// Reads an XML file.
+/// Adds the text of an XML file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, declared_encoding(input.bytes));
     let source = Source::new(&decoded);
@@ -115,7 +117,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             Ok(Event::Eof) => break,
             Ok(_) => {}
             Err(error) => {
-                walk.sink.record_problem(format!("XML is damaged, the rest is skipped: {error}"));
+                walk.sink.record_problem(format!("the XML is damaged, and the rest of the file is skipped: {error}"));
                 break;
             }
         }
@@ -139,16 +141,16 @@ fn declared_encoding(bytes: &[u8]) -> Option<&str> {
 struct XmlWalker<'a> {
     source: &'a Source<'a>,
     sink: &'a mut Sink,
-    /// Current offset of the parser in the text.
+    /// Current byte offset of the parser in the text.
     at: usize,
     open: Vec<String>,
-    /// Depth at which skipping began.
+    /// Depth of the open element in `SKIPPED`, if there is one.
     skip: Option<usize>,
-    /// Depth at which joining began.
+    /// Depth of the outermost open element whose children are joined, if there is one.
     joined: Option<usize>,
     text: String,
     start: usize,
-    /// Short texts to be joined, and the offset of the first.
+    /// Short texts collected for one block; `short_start` is the offset of the first.
     short: String,
     short_start: usize,
     cells: Vec<String>,
@@ -177,7 +179,10 @@ impl<'a> XmlWalker<'a> {
 
     fn open_element(&mut self, name: &str) -> ReadResult {
         if self.open.len() >= MAX_DEPTH {
-            return Err(new_failure(Reason::TooDeep, format!("elements nested deeper than {MAX_DEPTH}")));
+            return Err(new_failure(
+                Reason::TooDeep,
+                format!("XML elements are nested deeper than {MAX_DEPTH} levels"),
+            ));
         }
         self.svg |= self.open.is_empty() && name == "svg";
         if !INLINE.contains(&name) {
@@ -194,7 +199,7 @@ impl<'a> XmlWalker<'a> {
     }
 
     fn close_element(&mut self, name: &str) {
-        // A stray end tag closes nothing.
+        // Ignores an end tag without a start tag.
         let Some(depth) = self.open.iter().rposition(|it| it == name).map(|it| it + 1) else { return };
         if is_cell(name) && self.joined.is_none_or(|it| it >= depth) {
             self.cells.push(collapse_white_space(&std::mem::take(&mut self.text)));
@@ -219,7 +224,7 @@ impl<'a> XmlWalker<'a> {
         if self.skip.is_some() || !readable {
             return;
         }
-        // Of a formula given in two forms, the TeX source is the searchable one.
+        // Skips the MathML form of a formula that is given in two forms, because its TeX source is easier to search.
         let is = |name: &str| self.open.iter().any(|it| it == name);
         if is("math") && is("alternatives") {
             return;
@@ -239,7 +244,7 @@ impl<'a> XmlWalker<'a> {
         }
     }
 
-    /// Ends the open block, or inserts a space inside an element that joins its children.
+    /// Ends the open block, or only adds a space if an open element joins its children.
     fn end_block(&mut self) {
         if self.joined.is_some() {
             if !self.text.ends_with(char::is_whitespace) && !self.text.is_empty() {
@@ -325,7 +330,7 @@ impl<'a> XmlWalker<'a> {
     }
 }
 
-/// Strips the TeX document that some publishers wrap around each formula.
+/// Returns the formula without the complete TeX document that some publishers wrap around it.
 fn strip_tex_document(tex: &str) -> &str {
     let body = tex.split_once("\\begin{document}").map_or(tex, |it| it.1);
     body.split_once("\\end{document}").map_or(body, |it| it.0)

@@ -1,8 +1,8 @@
-//! Character references and named entities of XML and XHTML.
+//! Converts character references (`&#233;`) and named entities (`&eacute;`) of XML and XHTML to characters.
 //!
-//! Only names of a single character are known; entities that a document declares itself are ignored.
+//! Only entities for a single character are known; entities that a document declares itself are not expanded.
 
-/// Names of U+00A0 to U+00FF in order.
+/// Entity names of the characters U+00A0 to U+00FF, in order.
 const LATIN1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 \
 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring \
 AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash \
@@ -10,7 +10,7 @@ Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml arin
 igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn \
 yuml";
 
-/// Other names in common use.
+/// Other entity names in common use.
 const OTHER_ENTITIES: [(&str, char); 34] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -48,7 +48,7 @@ const OTHER_ENTITIES: [(&str, char); 34] = [
     ("tilde", '˜'),
 ];
 
-/// Returns the character of an entity, given the text between `&` and `;`.
+/// Returns the character of an entity, given the text between `&` and `;`; `None` if it is unknown.
 pub(crate) fn entity_character(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let hex = number.strip_prefix('x').or_else(|| number.strip_prefix('X'));
@@ -62,9 +62,9 @@ pub(crate) fn entity_character(name: &str) -> Option<char> {
     char::from_u32(0xA0 + place as u32)
 }
 
-/// Replaces the entities of an attribute value; anything else stays unchanged.
+/// Replaces the known entities in an attribute value; unknown ones stay unchanged.
 pub(crate) fn replace_entities(raw: &str) -> String {
-    /// Length of the longest name between `&` and `;`.
+    /// Maximum length of an entity between `&` and `;`; a longer text is not an entity.
     const MAX_NAME_BYTES: usize = 10;
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;

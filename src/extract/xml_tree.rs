@@ -1,8 +1,8 @@
-//! XML as a small tree, for the readers of office formats.
+//! Parses XML into a compact tree, for the readers of office formats.
 //!
-//! The parser is lenient, because a damaged part should yield the text before the damage. Wrong end tags are repaired,
-//! unknown entities are kept, and nothing external or recursive is expanded. Names are local names: strict and transitional
-//! OOXML differ only in namespaces. Validity is not checked.
+//! The parser is lenient, because a damaged file should yield the text before the damage. Wrong end tags are repaired,
+//! unknown entities are kept, and nothing external or recursive is expanded. Elements are found by local names, because
+//! strict and transitional OOXML differ only in namespaces. Validity is not checked.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,14 @@ use quick_xml::reader::Reader;
 
 use crate::extract::xml_entities;
 
-/// Deeper nesting is an attack on recursive readers, not a document.
+/// Maximum depth of nested elements. Deeper elements are dropped, because they are an attack on recursive readers.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Maximum number of elements and texts per part; at about 50 bytes each they fit the worker's memory.
+/// Maximum number of elements and texts per XML part; the rest is dropped. At about 50 bytes each they fit the worker's
+/// memory.
 const MAX_NODES: usize = 3_000_000;
 
-/// Index of an absent node.
+/// Index that stands for an absent node.
 const NO_NODE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -33,26 +34,26 @@ struct NodeData<'a> {
     next_sibling: u32,
 }
 
-/// Why a tree is incomplete.
+/// Why a tree does not hold the complete XML part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nested deeper than [`MAX_DEPTH`]; the deeper part is missing.
+    /// Elements are nested deeper than [`MAX_DEPTH`]; the deeper ones are missing.
     TooDeep,
-    /// Too many nodes; the rest is missing.
+    /// There are more nodes than the maximum per part; the rest is missing.
     TooMany,
-    /// Not well-formed: the error and its position.
+    /// The XML is not well-formed: the error and its position.
     Malformed(String),
 }
 
-/// The elements and texts of one XML part.
+/// The parsed tree of one XML part: its elements and texts.
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
     nodes: Vec<NodeData<'a>>,
-    /// The first flaw found.
+    /// The first flaw that was found while parsing; `None` if the tree is complete.
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// Decodes the bytes of an XML part by its byte order mark or declaration; UTF-8 otherwise.
+/// Decodes an XML part by its byte order mark, by the encoding in its XML declaration, or else as UTF-8.
 pub(crate) fn decode_xml(bytes: &[u8]) -> Cow<'_, str> {
     if let Some((encoding, _)) = encoding_rs::Encoding::for_bom(bytes) {
         return encoding.decode(bytes).0;
@@ -60,7 +61,7 @@ pub(crate) fn decode_xml(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
-    // In every encoding that works without a byte order mark, the declaration is ASCII.
+    // Reads the XML declaration as ASCII, which it is in every encoding that works without a byte order mark.
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     let label = head.split("encoding=").nth(1).and_then(|rest| rest.get(1..)).unwrap_or_default();
     let label = label.split(['"', '\'']).next().unwrap_or_default();
@@ -69,7 +70,7 @@ pub(crate) fn decode_xml(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 impl<'a> Tree<'a> {
-    /// Parses a part to its end or to the first unrepairable error.
+    /// Parses an XML part to its end, or to the first error that cannot be repaired.
     pub(crate) fn parse(text: &'a str) -> Tree<'a> {
         let mut builder = Builder::new();
         let mut reader = Reader::from_str(text);
@@ -93,12 +94,12 @@ impl<'a> Tree<'a> {
             }
         }
         if builder.open.len() > 1 {
-            builder.record_flaw(Flaw::Malformed("ends inside an open element".to_string()));
+            builder.record_flaw(Flaw::Malformed("the XML ends inside an open element".to_string()));
         }
         builder.tree
     }
 
-    /// Returns the node above the root element.
+    /// Returns the document node, the parent of the root element.
     pub(crate) fn top(&self) -> Node<'_> {
         Node { tree: self, index: 0 }
     }
@@ -106,9 +107,9 @@ impl<'a> Tree<'a> {
 
 struct Builder<'a> {
     tree: Tree<'a>,
-    /// Open elements, each with its last child so far.
+    /// Indexes of the open elements, each with the index of its last child so far.
     open: Vec<(u32, u32)>,
-    /// Number of open elements beyond the depth limit.
+    /// Number of open elements that are deeper than the limit and are dropped.
     beyond: usize,
 }
 
@@ -165,7 +166,7 @@ impl<'a> Builder<'a> {
         index
     }
 
-    /// Closes the nearest open element of that name and all elements inside it. Ignores an end tag without a start tag.
+    /// Closes the innermost open element of that name and all elements inside it. Ignores an end tag without a start tag.
     fn close_element(&mut self, name: &str) {
         let is_it = |&(index, _): &(u32, u32)| match &self.tree.nodes[index as usize].content {
             Content::Element(start) => start.name().into_inner() == name,
@@ -195,7 +196,7 @@ impl<'t> Node<'t> {
         &self.tree.nodes[self.index as usize]
     }
 
-    /// Returns the local name; empty for a text.
+    /// Returns the local name of an element; empty for a text node.
     pub(crate) fn name(self) -> &'t str {
         match &self.data().content {
             Content::Element(start) => start.local_name().into_inner(),
@@ -203,7 +204,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// Returns the text of a text node.
+    /// Returns the text of a text node; `None` for an element.
     pub(crate) fn as_text(self) -> Option<&'t str> {
         match &self.data().content {
             Content::Text(text) => Some(text),
@@ -211,13 +212,13 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// Returns the attribute of that name; an attribute without prefix takes precedence over a prefixed one.
+    /// Returns the value of an attribute by local name; an attribute without prefix takes precedence over a prefixed one.
     pub(crate) fn attr(self, name: &str) -> Option<String> {
         self.find_attr(|prefix, local| prefix.is_none() && local == name)
             .or_else(|| self.find_attr(|_, local| local == name))
     }
 
-    /// Returns the prefixed attribute of that local name, e.g. `r:id` as opposed to `id`.
+    /// Returns the value of a prefixed attribute by local name, e.g. of `r:id` but not of `id`.
     pub(crate) fn prefixed_attr(self, name: &str) -> Option<String> {
         self.find_attr(|prefix, local| prefix.is_some() && local == name)
     }
@@ -235,35 +236,35 @@ impl<'t> Node<'t> {
         None
     }
 
-    /// Returns the children in order, texts included.
+    /// Returns the children of the node in order, including text nodes.
     pub(crate) fn children(self) -> impl Iterator<Item = Node<'t>> {
         let tree = self.tree;
         let node = move |index: u32| (index != NO_NODE).then_some(Node { tree, index });
         std::iter::successors(node(self.data().first_child), move |it| node(it.data().next_sibling))
     }
 
-    /// Returns the child elements of that name.
+    /// Returns the child elements with that local name.
     pub(crate) fn children_named(self, name: &'t str) -> impl Iterator<Item = Node<'t>> {
         self.children().filter(move |it| it.name() == name)
     }
 
-    /// Returns the first child element of that name.
+    /// Returns the first child element with that local name.
     pub(crate) fn child(self, name: &str) -> Option<Node<'t>> {
         self.children().find(|it| it.name() == name)
     }
 
-    /// Returns the node reached by following the first child of each name in turn.
+    /// Follows a path of names from this node: the first child of the first name, its first child of the second, and so on.
     pub(crate) fn path(self, names: &[&str]) -> Option<Node<'t>> {
         names.iter().try_fold(self, |node, name| node.child(name))
     }
 
-    /// Returns all nodes below, in document order.
+    /// Returns all nodes below this node, in document order.
     pub(crate) fn descendants(self) -> impl Iterator<Item = Node<'t>> {
         let mut pending: Vec<Node<'t>> = Vec::new();
         let mut next = self.children().next();
         std::iter::from_fn(move || {
             let node = next.take().or_else(|| pending.pop())?;
-            // The sibling stays on the stack until all nodes below this one are visited.
+            // The sibling waits on the stack until all descendants of this node are visited.
             let NodeData { first_child, next_sibling, .. } = *node.data();
             if next_sibling != NO_NODE {
                 pending.push(Node { tree: node.tree, index: next_sibling });
@@ -275,12 +276,12 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// Returns the first element of that name among the descendants.
+    /// Returns the first descendant element with that local name.
     pub(crate) fn find(self, name: &str) -> Option<Node<'t>> {
         self.descendants().find(|it| it.name() == name)
     }
 
-    /// Returns all text below, concatenated.
+    /// Returns the text of all descendants, concatenated.
     pub(crate) fn text(self) -> String {
         self.descendants().filter_map(Node::as_text).collect()
     }

@@ -1,6 +1,6 @@
-//! A zip container with XML parts: the base of OOXML, OpenDocument and EPUB.
+//! Access to a zip container with XML parts, the base of the OOXML, OpenDocument and EPUB readers.
 //!
-//! Every byte is inflated through the sink, which counts it. This module knows no specific format.
+//! All data are inflated through the sink, which limits the total. This module knows no specific document format.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -12,43 +12,46 @@ use crate::extract::xml_tree::{self, Flaw};
 use crate::extract::{ReadResult, Sink, new_failure};
 use crate::model::{Block, ExtractFailure, Reason};
 
-/// First bytes of a compound file, the container of the old binary formats.
+/// First bytes of a compound file (OLE), the container of the binary Office formats before 2007.
 pub(crate) const COMPOUND_FILE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1];
 
-/// An open container.
+/// An open zip container.
 pub(crate) struct Package<'a> {
     archive: ZipArchive<Cursor<&'a [u8]>>,
-    /// Index of each part by its lower-case name without leading slash, as producers differ in case.
+    /// Index of each part in the zip, by its lowercase name without leading slash: names in the XML may differ in case.
     index: HashMap<String, usize>,
-    /// The first damaged part.
+    /// The failure of the first part that was found damaged.
     damage: Option<ExtractFailure>,
 }
 
 impl<'a> Package<'a> {
-    /// Opens a container. A compound file in its place may be an encrypted package.
+    /// Opens a zip container. Fails for a compound file, and reports whether it is an encrypted package.
     pub(crate) fn open(bytes: &'a [u8], sink: &Sink) -> ReadResult<Package<'a>> {
         if bytes.starts_with(&COMPOUND_FILE) {
             return Err(match is_encrypted_package(bytes) {
                 true => new_failure(Reason::Encrypted, "needs a password"),
-                false => new_failure(Reason::Damaged, "a compound file in place of a zip container"),
+                false => new_failure(Reason::Damaged, "the file is a compound file instead of a zip container"),
             });
         }
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| zip_failure(&error))?;
         let most = sink.limits().parts;
         if archive.len() > most as usize {
-            return Err(new_failure(Reason::DecompressionLimit, format!("has more than {most} parts")));
+            return Err(new_failure(
+                Reason::DecompressionLimit,
+                format!("the zip container has more than {most} parts"),
+            ));
         }
         let mut index = HashMap::new();
         for place in 0..archive.len() {
             if let Some(Ok(name)) = archive.name_for_index(place) {
-                // Some producers write backslashes.
+                // Replaces backslashes, which some programs write in part names.
                 index.entry(part_key(&name.replace('\\', "/"))).or_insert(place);
             }
         }
         Ok(Package { archive, index, damage: None })
     }
 
-    /// Returns whether the part exists.
+    /// Returns whether the container has a part of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.index.contains_key(&part_key(name))
     }
@@ -61,7 +64,8 @@ impl<'a> Package<'a> {
         names
     }
 
-    /// Inflates a part; `None` if it is missing or damaged. Damage is recorded as a problem. Fails at the limit.
+    /// Inflates a part; returns `None` if it is missing or damaged. Damage is recorded as a problem. Fails if a limit is
+    /// exceeded.
     pub(crate) fn read_part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Some(&place) = self.index.get(&part_key(name)) else { return Ok(None) };
         let read = match self.archive.by_index(place) {
@@ -83,8 +87,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Fails if a part was damaged and no block since `mark` is text: the rest, such as the title, would pass for the whole
-    /// file.
+    /// Fails if a part was damaged and no block added since `mark` is text: otherwise the file would count as read,
+    /// although only other parts, such as its title, were.
     pub(crate) fn check_damage(&self, mark: usize, is_text: fn(&Block) -> bool, sink: &mut Sink) -> ReadResult {
         match &self.damage {
             Some(damage) if !sink.document().blocks.iter().skip(mark).any(is_text) => Err(damage.clone()),
@@ -92,7 +96,7 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Inflates a part and decodes its XML; `None` as for [`Package::part`].
+    /// Inflates a part and decodes it to text; returns `None` in the same cases as [`Package::read_part`].
     pub(crate) fn read_xml(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<String>> {
         let bytes = self.read_part(name, sink)?;
         Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
@@ -102,7 +106,7 @@ impl<'a> Package<'a> {
     }
 }
 
-/// Records a flaw in the XML of a part. Fails if it is nested too deep.
+/// Records a flaw in the XML of a part as a problem. Fails if the flaw is `Flaw::TooDeep`.
 pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> ReadResult {
     match flaw {
         None => {}
@@ -118,7 +122,7 @@ pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> Re
     Ok(())
 }
 
-/// Resolves a target relative to the part that names it: `word/document.xml` + `../a.xml` is `a.xml`.
+/// Resolves a target relative to the part that refers to it: `word/document.xml` and `../a.xml` give `a.xml`.
 pub(crate) fn resolve_part(base: &str, target: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     if !target.starts_with('/') {
@@ -137,7 +141,7 @@ pub(crate) fn resolve_part(base: &str, target: &str) -> String {
     segments.join("/")
 }
 
-/// Fails for an unsupported compression method, which would otherwise look like damage.
+/// Fails for an unsupported compression method, which would otherwise be reported as damage.
 pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
     match method {
         CompressionMethod::Stored | CompressionMethod::Deflated => Ok(()),
@@ -145,14 +149,14 @@ pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
     }
 }
 
-/// Maps an error of the zip crate to a failure.
+/// Converts an error of the zip crate to the failure to record for the file.
 pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     match error {
         ZipError::UnsupportedArchive(what) if *what == ZipError::PASSWORD_REQUIRED => {
             new_failure(Reason::Encrypted, "needs a password")
         }
         ZipError::InvalidPassword => new_failure(Reason::Encrypted, "needs a password"),
-        // The file is intact, but its compression method is not compiled in.
+        // Reports an unsupported type, because the file is intact: vic only lacks its compression method.
         ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
             new_failure(Reason::UnsupportedType, format!("zip container: {error}"))
         }
@@ -160,10 +164,10 @@ pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     }
 }
 
-/// Returns whether a compound file holds an encrypted OOXML package: its directory has a stream of that name in UTF-16.
+/// Returns whether a compound file holds an encrypted OOXML document: a stream named `EncryptedPackage`, in UTF-16.
 pub(crate) fn is_encrypted_package(bytes: &[u8]) -> bool {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    // Directory entries are 128 bytes, aligned, and begin with the name.
+    // Searches the directory entries, which are 128 bytes each, aligned, and begin with the stream name.
     bytes.chunks(128).any(|entry| entry.starts_with(&name))
 }
 
@@ -179,7 +183,7 @@ pub(crate) mod tests {
     use crate::extract::Input;
     use crate::model::{BlockKind, Document, ExtractLimits};
 
-    /// Zips texts, for the tests of all container formats.
+    /// Makes a zip archive of (name, text) pairs, for the tests of all container formats.
     pub(crate) fn zipped(parts: &[(&str, &str)]) -> Vec<u8> {
         let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for (name, text) in parts {
@@ -189,7 +193,7 @@ pub(crate) mod tests {
         writer.finish().unwrap().into_inner()
     }
 
-    /// Flips a bit in the data of a part.
+    /// Flips a bit in the compressed data of a part.
     pub(crate) fn with_damaged_part(mut bytes: Vec<u8>, part: &str) -> Vec<u8> {
         let middle = {
             let mut archive = ZipArchive::new(Cursor::new(bytes.as_slice())).unwrap();
@@ -201,20 +205,20 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// Runs a reader that must fail, and returns the reason.
+    /// Runs a reader that must fail on `bytes`, and returns the reason.
     pub(crate) fn failure_reason(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Reason {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "test" }, &mut sink).unwrap_err().reason
     }
 
-    /// Runs a reader with default limits.
+    /// Runs a reader with default limits, and returns the document.
     pub(crate) fn read_document(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "test" }, &mut sink).unwrap();
         sink.into_document()
     }
 
-    /// Formats blocks one per line with a letter for their kind: `1 Title`, `p text`, `- item`, `t a | b`.
+    /// Formats each block as one line that begins with a letter for its kind: `1 Title`, `p text`, `- item`, `t a | b`.
     pub(crate) fn format_blocks(document: &Document) -> String {
         let lines: Vec<String> = document
             .blocks
@@ -261,7 +265,7 @@ pub(crate) mod tests {
         for method in [9u16, 12, 14, 93] {
             let mut bytes = zipped(&[("a", "some text")]);
             let central = memchr::memmem::rfind(&bytes, b"PK\x01\x02").unwrap();
-            // Both headers hold the method.
+            // Overwrites the compression method in the local and in the central header.
             for place in [8, central + 10] {
                 bytes[place..place + 2].copy_from_slice(&method.to_le_bytes());
             }

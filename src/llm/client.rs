@@ -1,4 +1,4 @@
-//! The client of one backend.
+//! The client of one model backend, its configuration, and the handles of its requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,35 +23,35 @@ use crate::model::llm::guardrails::{Guardrails, RetryPolicy};
 use crate::model::llm::request::{LlmRequest, ModelId, Timeouts, ToolCall};
 use crate::model::{PrivacyMode, Redaction};
 
-/// Buffered events per reader; if the buffer is full, reading from the model pauses.
+/// Number of buffered events per stream; if the buffer is full, reading from the model pauses.
 const EVENT_BUFFER: usize = 64;
-/// Default context size: what agents need and a small machine can provide.
+/// Default maximum of the context size in tokens: what agents need and a small machine can provide.
 const CONTEXT_TOKENS: u32 = 16_384;
 
-/// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping the
-/// stream ends the request.
+/// Stream of a request's events, in order; the last one is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`].
+/// Dropping the stream ends the request.
 pub type LlmStream = BoxStream<'static, Result<LlmStreamEvent>>;
 
-/// Configuration of a client.
+/// Configuration of a model client.
 pub struct LlmClientConfig {
-    /// The backend. TLS depends on the address: [`crate::egress`] connects to `https` with the system's
-    /// certificates.
+    /// The backend that the client talks to. For an `https` address, [`crate::egress`] checks the server's certificate with
+    /// the system's certificates.
     pub transport: TransportConfig,
-    /// Receives every event.
+    /// Receives every request and event; `None` if no event log is kept.
     pub proof_sink: Option<Arc<dyn ProofCollector>>,
-    /// Tools that are run when the model calls them.
+    /// Tools that the client runs when the model calls them.
     pub tool_registry: Option<RegisteredTools>,
-    /// Guardrails of requests without their own.
+    /// Guardrails for requests that have none of their own.
     pub default_guardrails: Guardrails,
-    /// Retry policy if the guardrails have none; `None` means one attempt.
+    /// Retry policy if the guardrails have none; `None` means that only one attempt is made.
     pub retry_policy: Option<RetryPolicy>,
-    /// The clock.
+    /// The clock for times, latencies and waits.
     pub clock: Arc<dyn Clock>,
-    /// Secrets to redact in everything that is sent.
+    /// Which secrets are redacted in everything that is sent.
     pub redaction: Redaction,
-    /// Limits of the backend's queue.
+    /// Limits of the request queue of the backend.
     pub queue: QueueLimits,
-    /// Maximum context in tokens, prompt and answer together; a smaller model limit takes precedence.
+    /// Maximum context in tokens, prompt and answer together; a smaller limit of the model takes precedence.
     pub context_tokens: u32,
 }
 
@@ -71,10 +71,10 @@ impl Default for LlmClientConfig {
     }
 }
 
-/// Creates a client; sends nothing yet.
+/// Creates a client, without sending anything.
 ///
 /// # Errors
-/// The default guardrails or the server's address are invalid.
+/// `InvalidArgument` if the default guardrails are invalid. The address of a server is checked only when a request is sent.
 pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
     config.default_guardrails.validate()?;
     let transport = config.transport.open()?;
@@ -96,13 +96,14 @@ pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
     })
 }
 
-/// A client of one backend. Cheap to clone; all clones share their state.
+/// A client of one model backend. Cheap to clone; all clones share their state.
 #[derive(Clone)]
 pub struct LlmClient {
     shared: Arc<ClientState>,
 }
 
-/// An enqueued request. Its events wait until [`LlmClient::stream`]; dropping the last handle before that ends it.
+/// Handle of an enqueued request. Events are buffered until [`LlmClient::stream`] is called; dropping the last handle
+/// before that ends the request.
 #[derive(Clone, Debug)]
 pub struct TaskHandle {
     id: TaskId,
@@ -110,13 +111,13 @@ pub struct TaskHandle {
 }
 
 impl TaskHandle {
-    /// Returns the id.
+    /// Returns the id of the task.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
 }
 
-/// The result of a cancellation.
+/// What a cancellation achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// The request was running or waiting, and ends now.
@@ -125,21 +126,21 @@ pub enum CancelOutcome {
     NotRunning,
 }
 
-/// A complete answer.
+/// A complete answer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmAnswer {
-    /// The text.
+    /// The text of the answer.
     pub text: String,
-    /// The finish reason.
+    /// Why the answer ended.
     pub finish: FinishReason,
-    /// Tokens used.
+    /// Number of tokens of prompt and answer.
     pub usage: Usage,
-    /// Tool calls for the caller to run, if they ended the answer.
+    /// Tool calls that the caller must run, if they ended the answer.
     pub tool_calls: Vec<ToolCall>,
 }
 
 impl LlmClient {
-    /// Returns the default model.
+    /// Returns the name of the default model.
     pub fn name(&self) -> &str {
         self.shared.transport.model()
     }
@@ -149,7 +150,7 @@ impl LlmClient {
         self.shared.transport.backend()
     }
 
-    /// Queries the capabilities of the backend's models. Later requests are validated against them.
+    /// Queries the capabilities of all models of the backend. Later requests are validated against them.
     ///
     /// # Errors
     /// The backend cannot be queried, see the docs of [`crate::llm`].
@@ -169,17 +170,18 @@ impl LlmClient {
         Ok(snapshot)
     }
 
-    /// Returns the limits of requests to a model (by default the client's): those of the backend, with the context bounded
-    /// by the configuration. If the backend reports none or is unreachable, only the configuration counts; the request
-    /// itself will report an unreachable backend.
+    /// Returns the limits of requests to a model (`None` for the default model): those of the backend, with the context
+    /// limited by the configuration. If the backend reports no limits or is unreachable, only the configuration counts; the
+    /// request itself will report an unreachable backend.
     pub async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode) -> ModelLimits {
         self.shared.limits(model, mode, CAPABILITY_TIMEOUT).await
     }
 
-    /// Validates a request against the capabilities of its model and returns them. Sends nothing of the request.
+    /// Queries the capabilities of a request's model, validates the request against them and returns them. Does not send
+    /// the request.
     ///
     /// # Errors
-    /// `InvalidArgument` as from [`LlmClient::enqueue`]; the backend cannot be queried.
+    /// `InvalidArgument` as [`LlmClient::enqueue`]; other errors if the backend cannot be queried.
     pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
         block_in_place(|| request.check())?;
         self.capabilities(request.privacy_mode).await?;
@@ -188,19 +190,20 @@ impl LlmClient {
         Ok(known)
     }
 
-    /// Returns the known capabilities of a request's model.
+    /// Returns the cached capabilities of a request's model, or default ones if they are not known.
     fn known_capability(&self, request: &LlmRequest) -> ModelCapability {
         let model = self.shared.named_or_default(request.model.as_ref());
         self.shared.cached_capability(&model).unwrap_or_else(|| ModelCapability::with_defaults(model))
     }
 
-    /// Enqueues a request. Must be called within a Tokio runtime.
+    /// Checks and enqueues a request. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// `InvalidArgument` with the field that is invalid or exceeds the model's limits; `ResourceExhausted` if the queue is
-    /// full or pending requests hold too much memory. Nothing was sent.
+    /// full or other requests use too much memory. Nothing was sent then.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
-        // Compiling schemas and scanning megabytes of messages for secrets is CPU-bound work.
+        // Tells the runtime that this blocks: compiling schemas and scanning megabytes of messages for secrets takes CPU
+        // time.
         let (load, place) = block_in_place(|| {
             request.check()?;
             request.validate_for_model(&self.known_capability(&request))?;
@@ -226,7 +229,7 @@ impl LlmClient {
         Ok(TaskHandle { id, events: Arc::new(Mutex::new(Some(receiver))) })
     }
 
-    /// Returns the events of a request.
+    /// Returns the stream of a request's events; can be called once.
     ///
     /// # Errors
     /// `FailedPrecondition` if its stream was already taken.
@@ -251,7 +254,7 @@ impl LlmClient {
         self.cancel_by_id(&handle.id)
     }
 
-    /// As [`LlmClient::cancel`], by task id.
+    /// Like [`LlmClient::cancel`], with a task id.
     pub fn cancel_by_id(&self, id: &TaskId) -> CancelOutcome {
         match self.shared.tasks().get(id) {
             Some(token) => {
@@ -262,18 +265,18 @@ impl LlmClient {
         }
     }
 
-    /// Enqueues a request and returns its events.
+    /// Enqueues a request and returns the stream of its events.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`].
+    /// The same errors as [`LlmClient::enqueue`].
     pub fn enqueue_and_stream(&self, request: LlmRequest) -> Result<LlmStream> {
         self.stream(&self.enqueue(request)?)
     }
 
-    /// Enqueues a request and waits for the whole answer.
+    /// Enqueues a request and waits for the complete answer.
     ///
     /// # Errors
-    /// As [`LlmClient::enqueue`], and the error at the end of the stream.
+    /// The same errors as [`LlmClient::enqueue`], and the error at the end of the stream.
     pub async fn complete(&self, request: LlmRequest) -> Result<LlmAnswer> {
         let mut stream = self.enqueue_and_stream(request)?;
         let mut answer =
@@ -295,10 +298,11 @@ impl LlmClient {
         Ok(answer)
     }
 
-    /// Embeds texts with the client's model, if the backend can. Secrets in them are redacted as in every request.
+    /// Computes embeddings of texts with the client's model. Secrets in the texts are redacted as in every request.
     ///
     /// # Errors
-    /// `FailedPrecondition` if it cannot, `ResourceExhausted` if the queue is full, and errors of the backend.
+    /// `FailedPrecondition` if the backend cannot embed, `ResourceExhausted` if the queue is full, and errors of the
+    /// backend.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let shared = &self.shared;
         let _load = MemoryReservation::reserve(texts.iter().map(String::len).sum())?;

@@ -1,4 +1,4 @@
-//! The state that all clones of a client share: the transport, its settings, running tasks and known models.
+//! The state that all clones of a model client share: transport, settings, running tasks and known models.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,10 @@ use crate::model::llm::guardrails::{Guardrails, RetryPolicy};
 use crate::model::llm::request::{LlmRequest, ModelId};
 use crate::model::{PrivacyMode, Redaction};
 
-/// Maximum cached model capabilities: more than any user needs, however many names callers send.
+/// Maximum number of models whose capabilities are cached. The oldest are evicted, because callers may send any number of
+/// names.
 pub(super) const MAX_CACHED_MODELS: usize = 256;
-/// Timeout of a capability query; the request itself has a longer one.
+/// Timeout of a query for a model's capabilities; the request itself has a longer one.
 pub(super) const CAPABILITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State shared by all clones of a client.
@@ -35,7 +36,7 @@ pub(super) struct ClientState {
     pub(super) queue: Arc<Queue>,
     pub(super) context_tokens: u32,
     pub(super) tasks: Mutex<HashMap<TaskId, CancellationToken>>,
-    /// The models as last reported by the backend.
+    /// Capabilities of the models as last reported by the backend, oldest first.
     pub(super) capabilities: Mutex<Vec<ModelCapability>>,
 }
 
@@ -44,7 +45,7 @@ impl ClientState {
         self.tasks().remove(id);
     }
 
-    /// Returns a text with keys and tokens redacted.
+    /// Returns a text in which secret keys and tokens are redacted.
     pub(super) fn redact(&self, text: &str) -> String {
         redact::redact_text(text, self.redaction)
     }
@@ -57,14 +58,14 @@ impl ClientState {
         self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// See [`crate::llm::LlmClient::limits`].
+    /// Returns the limits of a model, with timeout `patience`; see [`crate::llm::LlmClient::limits`].
     pub(super) async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode, patience: Duration) -> ModelLimits {
         let id = self.named_or_default(model);
         let known = match self.cached_capability(&id) {
             Some(known) => known,
             None => match tokio::time::timeout(patience, self.transport.capability(&id, mode)).await {
                 Ok(Ok(looked)) => {
-                    // Keyed by the name in the request: the backend may use another name.
+                    // Caches the capabilities under the name in the request, because the backend may report another one.
                     let looked = ModelCapability { id, ..looked };
                     self.cache_capability(looked.clone());
                     looked
@@ -75,18 +76,20 @@ impl ClientState {
         ModelLimits::for_model(&known, self.context_tokens)
     }
 
-    /// Caches a model's capabilities; evicts the oldest entry, which is queried again when needed.
+    /// Caches the capabilities of a model. If the cache is full, evicts the oldest entry, which is queried again when
+    /// needed.
     fn cache_capability(&self, looked: ModelCapability) {
         let mut known = self.capabilities();
-        // Concurrent queries may have added it already.
+        // Removes an entry for the same model, which a concurrent query may have added.
         known.retain(|it| it.id != looked.id);
         let beyond = (known.len() + 1).saturating_sub(MAX_CACHED_MODELS);
         known.drain(..beyond);
         known.push(looked);
     }
 
-    /// Sets the context size of a request that has none. This is the only place that does so: an Ollama server reloads the
-    /// model whenever the context size changes, and without one it uses a small default and silently drops the beginning.
+    /// Sets the context size of a request that has none. No other code does so, because an Ollama server reloads the model
+    /// whenever the context size changes. Without a context size it uses a small default and silently drops the beginning
+    /// of the prompt.
     pub(super) async fn set_context(&self, request: &mut LlmRequest) {
         if request.context_tokens.is_some() || !self.transport.takes_context() {
             return;
@@ -96,12 +99,12 @@ impl ClientState {
         request.context_tokens = Some(limits.context_tokens);
     }
 
-    /// Returns the named model, or the default.
+    /// Returns the model named in a request, or the default model if there is none.
     pub(super) fn named_or_default(&self, named: Option<&ModelId>) -> ModelId {
         named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
     }
 
-    /// Returns the cached capabilities of a model.
+    /// Returns the cached capabilities of a model; `None` if they are not known.
     pub(super) fn cached_capability(&self, id: &ModelId) -> Option<ModelCapability> {
         ModelCapability::find_by_name(&self.capabilities(), id).cloned()
     }

@@ -1,21 +1,21 @@
-//! The clock of a client: acceptance times, latencies, and waits between attempts.
+//! The clock of a model client, for event times, latencies and waits between attempts. Tests replace it.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// A source of time.
+/// A source of time, which tests can replace.
 #[async_trait::async_trait]
 pub trait Clock: Send + Sync {
-    /// Returns milliseconds since the epoch.
+    /// Returns the current time in milliseconds since the epoch.
     fn now_ms(&self) -> i64;
 
-    /// Returns the time since a fixed moment; monotonic.
+    /// Returns the time since a fixed moment in the past; it never decreases.
     fn elapsed(&self) -> Duration;
 
-    /// Sleeps for `time`.
+    /// Waits for the duration `time`.
     async fn sleep(&self, time: Duration);
 }
 
-/// The system clock.
+/// The clock of the system.
 #[derive(Debug)]
 pub struct SystemClock {
     begun: Instant,
@@ -49,7 +49,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A clock that returns from waits at once and records them.
+    /// A clock for tests that returns from waits at once and records them.
     #[derive(Debug, Default)]
     pub(crate) struct ManualClock {
         pub(crate) slept: Mutex<Vec<Duration>>,

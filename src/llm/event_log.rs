@@ -1,4 +1,4 @@
-//! The event log of requests: records every request, event and tool call in order, for callers that keep such a log.
+//! The event log: passes every model request, stream event and tool call, in order, to callers that keep such a log.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,37 +8,37 @@ use serde_json::{Value, json};
 use crate::model::llm::event::{LlmStreamEvent, TaskId};
 use crate::model::llm::request::LlmRequest;
 
-/// Receives the recorded events. Called in order for each task; must not block.
+/// Receives every request and event of a client. Called in order for each task; must not block.
 pub trait ProofCollector: Send + Sync {
-    /// Records one event.
+    /// Records one entry.
     fn record(&self, event: &ProofEvent);
 }
 
-/// One recorded event.
+/// One entry of the event log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "proof", rename_all = "snake_case")]
 pub enum ProofEvent {
-    /// A request as sent, with secrets redacted. Images are represented by their hash.
+    /// A request as it was sent, with secrets redacted. Images are represented by their BLAKE3 hashes.
     Request {
-        /// The task.
+        /// Id of the task.
         task_id: TaskId,
-        /// Milliseconds since the epoch.
+        /// Time of the entry, in milliseconds since the epoch.
         at: i64,
-        /// The request.
+        /// The request as JSON.
         request: Value,
     },
-    /// An event of the stream.
+    /// An event of the task's stream.
     Event {
-        /// The task.
+        /// Id of the task.
         task_id: TaskId,
-        /// Milliseconds since the epoch.
+        /// Time of the entry, in milliseconds since the epoch.
         at: i64,
-        /// The event.
+        /// The event that was emitted.
         event: LlmStreamEvent,
     },
 }
 
-/// Returns the recorded form of a request.
+/// Returns a request as the JSON that is recorded in the event log.
 pub(super) fn recorded_request(request: &LlmRequest, backend: &str, model: &str) -> Value {
     let images: Vec<String> = request.images.iter().map(|it| blake3::hash(it).to_hex().to_string()).collect();
     json!({
@@ -49,7 +49,7 @@ pub(super) fn recorded_request(request: &LlmRequest, backend: &str, model: &str)
     })
 }
 
-/// Keeps the recorded events in memory.
+/// An event log that is kept in memory.
 #[derive(Debug, Default)]
 pub struct ProofLog {
     events: Mutex<Vec<ProofEvent>>,

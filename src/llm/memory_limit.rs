@@ -1,22 +1,23 @@
-//! Limits the memory of waiting and running requests. A queue only counts requests; with images, they can hold gigabytes,
-//! long after the incoming message stops being counted.
+//! Limits the memory of queued and running model requests. The queues limit only their number, but requests with images can
+//! occupy gigabytes, long after the limit on incoming messages no longer counts them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::LlmRequest;
 
-/// Maximum bytes of all requests in the process: two messages of the maximum size.
+/// Maximum bytes of all requests in the process, as much as two messages of the maximum size; further requests are
+/// rejected.
 const MAX_HELD_BYTES: usize = 128 << 20;
-/// Requests up to this size are not counted: the queues bound their number, and a question must not wait for another
-/// caller's images.
+/// Requests up to this size in bytes are not counted: the queues limit their number, and a question must not be rejected
+/// because of another caller's images.
 const UNCOUNTED_BYTES: usize = 1 << 20;
-/// Estimated bytes in memory per byte of parsed JSON.
+/// Estimated memory in bytes for each byte of JSON text that is parsed.
 const BYTES_PER_JSON_BYTE: usize = 16;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The memory of a request, counted until this is dropped.
+/// Counts the memory of a request against the limit until this is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryReservation {
     bytes: usize,
@@ -24,15 +25,15 @@ pub(super) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Counts the memory of a request.
+    /// Counts the memory of a request against the limit.
     ///
     /// # Errors
-    /// As [`MemoryReservation::reserve`].
+    /// The same errors as [`MemoryReservation::reserve`].
     pub(super) fn for_request(request: &LlmRequest) -> Result<MemoryReservation> {
         MemoryReservation::reserve(request_bytes(request))
     }
 
-    /// Counts `bytes` bytes.
+    /// Counts `bytes` bytes against the limit.
     ///
     /// # Errors
     /// `ResourceExhausted` if the limit is exceeded.
@@ -42,14 +43,14 @@ impl MemoryReservation {
 
     fn reserve_in(held: &'static AtomicUsize, bytes: usize) -> Result<MemoryReservation> {
         let bytes = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes };
-        // A single request is accepted at any size.
+        // Accepts a request of any size if no other is counted.
         let more =
             |now: usize| (bytes == 0 || now == 0 || now.saturating_add(bytes) <= MAX_HELD_BYTES).then_some(now + bytes);
         match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(MemoryReservation { bytes, held }),
             Err(now) => {
                 let [now, most] = [now, MAX_HELD_BYTES].map(|it| it >> 20);
-                let text = format!("model requests hold {now} MiB of at most {most} MiB: this one does not fit");
+                let text = format!("model requests use {now} MiB of at most {most} MiB, so this one is rejected");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("send less, or try again in a minute"))
             }
         }
@@ -62,7 +63,7 @@ impl Drop for MemoryReservation {
     }
 }
 
-/// Returns the size of a request's contents in bytes.
+/// Returns the estimated memory of a request's contents in bytes.
 fn request_bytes(request: &LlmRequest) -> usize {
     let said = request
         .messages

@@ -1,14 +1,14 @@
-//! Language model client: turns a request into an ordered stream of events that always ends.
+//! Client for language models: sends a request to a model and returns an ordered stream of events, which always ends.
 //!
-//! The rest of vic and the wire APIs use [`LlmClient`]; clones share their state. [`LlmClient::enqueue`] checks a request
-//! against the limits of its model and queues it, [`LlmClient::stream`] returns its events, [`LlmClient::cancel`] ends it.
-//! A [`Transport`] talks to the model: an Ollama server, an OpenAI-compatible server, an external command ([`plugin`]), or
-//! a deterministic mock.
+//! Other modules and the network APIs use [`LlmClient`], whose clones share their state. [`LlmClient::enqueue`] checks a
+//! request against the limits of its model and queues it, [`LlmClient::stream`] returns its events, [`LlmClient::cancel`]
+//! ends it. A [`Transport`] talks to the model: an Ollama server, an OpenAI-compatible server, an external command
+//! ([`plugin`]), or a deterministic mock.
 //!
 //! A client makes one attempt unless a [`RetryPolicy`] allows more; each retry is an event. Tools run only if they are in
 //! the client's frozen registry, with arguments that satisfy their schema, and within their timeout. The [`ProofCollector`]
-//! receives every event in order. This module touches neither files nor the index. Every server request passes
-//! [`crate::egress`]; secrets in it are redacted before that.
+//! receives every event in order. This module accesses neither files nor the index. Secrets in requests are redacted, and
+//! then every request to a server is sent through [`crate::egress`].
 //!
 //! Every failure is a typed error: missing model (`NotFound`, with the command that fetches it), server unreachable or
 //! closing early (`Unavailable`), timeout (`DeadlineExceeded`), an error inside the answer or an unparsable answer
@@ -53,23 +53,23 @@ pub(crate) use transport::mock::Mock;
 use crate::config::{Config, LlmBackend};
 use crate::error::Result;
 
-/// vic's error type. Its code tells whether the transport, a schema, a tool or a limit failed; see the module docs.
+/// vic's error type. The error code tells whether the transport, a schema, a tool or a limit failed; see the module docs.
 pub use crate::error::Error as LlmError;
 
-/// The purpose of a model.
+/// The purpose for which a model is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Plans and answers.
+    /// Plans searches and answers questions.
     Reasoning,
-    /// Reads images.
+    /// Reads the content of images.
     Vision,
 }
 
-/// Creates the client of the configured model; sends nothing yet. Vision always has a client (Ollama unless the backend is
-/// `openai`); reasoning has none if the backend is `stub`.
+/// Creates the client of the model that is configured for a task, without sending anything. Vision always has a client
+/// (Ollama unless the backend is `openai`); reasoning has none if the backend is `stub`.
 ///
 /// # Errors
-/// The server's address is not an http address.
+/// `InvalidArgument` if the default guardrails are invalid.
 pub fn open(config: &Config, task: Task) -> Result<Option<LlmClient>> {
     let llm = &config.llm;
     let transport = match (llm.backend, task) {

@@ -1,4 +1,4 @@
-//! The request queue of a backend: a bounded number of requests run, a bounded number wait, and further ones are rejected.
+//! The request queue of a model backend: a limited number of requests run, a limited number wait, and others are rejected.
 //!
 //! All clients in the process share one queue per backend, because the server is shared too.
 
@@ -12,23 +12,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::capabilities::QueueState;
 
-/// Limits of a backend's queue.
+/// Limits of the request queue of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Maximum running requests.
+    /// Maximum number of running requests.
     pub running: usize,
-    /// Maximum waiting requests.
+    /// Maximum number of waiting requests; further ones are rejected.
     pub waiting: usize,
 }
 
 impl Default for QueueLimits {
     fn default() -> QueueLimits {
-        // A local server computes one answer at a time; the second request is in transit while the first ends.
+        // Runs two requests, although a local server computes one answer at a time: the second is sent while the first
+        // ends.
         QueueLimits { running: 2, waiting: 32 }
     }
 }
 
-/// The queues by backend and address.
+/// All queues of the process, by backend and address.
 static QUEUES: LazyLock<Mutex<HashMap<String, Weak<Queue>>>> = LazyLock::new(Mutex::default);
 
 /// The queue of one backend.
@@ -40,7 +41,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Returns the queue of the backend at a place. The limits of the first client apply until all its clients are dropped.
+    /// Returns the queue of a backend, whose kind and address are `place`. The limits of its first client apply until all
+    /// clients of the queue are dropped.
     pub(super) fn for_backend(place: &str, limits: QueueLimits) -> Arc<Queue> {
         let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(place).and_then(Weak::upgrade) {
@@ -58,7 +60,7 @@ impl Queue {
         Queue { limits, permits, waiting: AtomicUsize::new(0) }
     }
 
-    /// Returns its load.
+    /// Returns how many requests are running and waiting.
     pub(super) fn state(&self) -> QueueState {
         let running = self.limits.running - self.permits.available_permits().min(self.limits.running);
         QueueState {
@@ -69,12 +71,13 @@ impl Queue {
         }
     }
 
-    /// Joins the queue.
+    /// Adds a request to the queue.
     ///
     /// # Errors
-    /// `ResourceExhausted` immediately if it is full.
+    /// `ResourceExhausted` if the queue is full.
     pub(super) fn enter(self: &Arc<Queue>) -> Result<QueueEntry> {
-        // A request that can run immediately counts as waiting for a moment.
+        // Adds the free permits to the limit, because a request that can run immediately also counts as waiting for a
+        // moment.
         let most = self.limits.waiting + self.permits.available_permits();
         let longer = |now: usize| (now < most).then_some(now + 1);
         let before = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
@@ -82,7 +85,7 @@ impl Queue {
             Ok(before) => Ok(QueueEntry { queue: self.clone(), ahead: before, waits: true }),
             Err(_) => {
                 let QueueLimits { running, waiting } = self.limits;
-                // Omits the address, which the caller may not know.
+                // Omits the server's address, which the caller may not be allowed to know.
                 let text = format!("the model is busy: {running} requests are running and {waiting} are waiting");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("try again in a second"))
             }
@@ -90,20 +93,20 @@ impl Queue {
     }
 }
 
-/// A position in the queue, released on drop.
+/// The position of a request in the queue, which is released on drop.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
     queue: Arc<Queue>,
-    /// Number of requests that were already waiting.
+    /// Number of requests that were already waiting when this one was added.
     pub(super) ahead: usize,
     waits: bool,
 }
 
 impl QueueEntry {
-    /// Waits for a permit to run.
+    /// Waits until the request may run.
     ///
     /// # Errors
-    /// `DeadlineExceeded` if there is none within `most`.
+    /// `DeadlineExceeded` if the request may not run within `most`.
     pub(super) async fn acquire(mut self, most: Duration) -> Result<OwnedSemaphorePermit> {
         let permit = tokio::time::timeout(most, self.queue.permits.clone().acquire_owned()).await.map_err(|_| {
             Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")

@@ -1,4 +1,5 @@
-//! Redacts keys and tokens in requests to a model: in questions, and in passages indexed while redaction was off.
+//! Redacts secret keys and tokens in requests to a model: in questions, and in passages that were indexed without
+//! redaction.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use crate::model::Redaction;
 use crate::model::llm::request::LlmRequest;
 use crate::secrets::{Redactor, redact_json};
 
-/// Redacts every text of a request.
+/// Redacts the messages and the system prompt of a request.
 pub(super) fn redact_request(request: &mut LlmRequest, redaction: Redaction) {
     let texts = request.messages.iter_mut().map(|it| &mut it.content);
     for text in texts.chain([&mut request.system]) {
@@ -14,14 +15,14 @@ pub(super) fn redact_request(request: &mut LlmRequest, redaction: Redaction) {
     }
 }
 
-/// Redacts one text. Messages are redacted separately because a key never spans two of them.
+/// Returns one text with its secrets redacted. Each message is redacted on its own, because a key never spans two messages.
 pub(super) fn redact_text(text: &str, redaction: Redaction) -> String {
     let within = redact_json_strings(text, redaction);
     Redactor::new(redaction).redact(within.as_deref().unwrap_or(text)).into_owned()
 }
 
-/// Redacts the strings inside a JSON document: escaping in the raw text hides keys from the detector. `None` if there is
-/// nothing to redact.
+/// Redacts the strings inside a JSON document, because JSON escapes can hide keys from the detector. Returns `None` if the
+/// text is not JSON or has nothing to redact.
 fn redact_json_strings(text: &str, redaction: Redaction) -> Option<String> {
     let is_document = redaction != Redaction::None && text.starts_with(['{', '[']);
     let document: Value = is_document.then(|| serde_json::from_str(text).ok())??;

@@ -1,4 +1,5 @@
-//! Runs one request: waits in the queue, makes attempts, runs rounds of tools, and emits the final event.
+//! Runs one model request: waits in the queue, sends the request, runs the tools that the model calls, and emits the final
+//! event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,24 @@ use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::model::llm::guardrails::{Guardrails, StopFilter};
 use crate::model::llm::request::{LlmRequest, Message, ToolCall};
 
-/// How long an event waits for a reader that does not read.
+/// If an event cannot be delivered for this long, because the reader does not read, the request is cancelled.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A task with a position in the queue.
+/// The state of one running request.
 pub(super) struct RequestTask {
     pub(super) shared: Arc<ClientState>,
     pub(super) id: TaskId,
     pub(super) events: mpsc::Sender<LlmStreamEvent>,
     pub(super) cancel: CancellationToken,
     pub(super) accepted: Duration,
-    /// Tokens sent so far.
+    /// Number of text pieces emitted so far.
     pub(super) tokens: u64,
     pub(super) usage: Usage,
-    /// Memory of the request, counted until the end.
+    /// Counts the memory of the request against the limit until the end of the task.
     pub(super) _load: MemoryReservation,
 }
 
-/// The result of one round.
+/// The answer of the model in one round; a round with tool calls may be followed by another one.
 struct Round {
     text: String,
     calls: Vec<ToolCall>,
@@ -42,7 +43,7 @@ struct Round {
 }
 
 impl RequestTask {
-    /// Runs the request to its end. The last event is always final, unless the reader is gone.
+    /// Runs the request to its end. The last event is always a final one, unless the reader is gone.
     pub(super) async fn run(mut self, place: QueueEntry, request: LlmRequest) {
         let at = self.shared.clock.now_ms();
         self.emit(LlmStreamEvent::Started { task_id: self.id.clone(), accepted_at: at }).await;
@@ -75,7 +76,7 @@ impl RequestTask {
             if round.calls.is_empty() {
                 return Ok(round.finish);
             }
-            // An offered tool outside the registry is run by the caller, together with the rest of the round.
+            // Ends the request if the caller must run one of the tools; then the caller runs all calls of this round.
             if round.calls.iter().any(|it| self.is_run_by_caller(&request, it)) {
                 return Ok(FinishReason::ToolCalls);
             }
@@ -84,11 +85,11 @@ impl RequestTask {
             request.messages.extend(results);
         }
         let text = format!("the model called tools in more than {} rounds", rules.max_tool_rounds);
-        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("ask for less at once"))
+        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("ask for less in one question"))
     }
 
-    /// Returns whether the caller has to run a tool. With a registry, an unknown tool is reported to the model as its
-    /// mistake.
+    /// Returns whether the caller must run a tool, because the request offers it and the registry lacks it. If there is a
+    /// registry, a call of an unknown tool is reported to the model as its mistake.
     fn is_run_by_caller(&self, request: &LlmRequest, call: &ToolCall) -> bool {
         match &self.shared.tools {
             None => true,
@@ -96,7 +97,8 @@ impl RequestTask {
         }
     }
 
-    /// Makes attempts as the policy allows, and emits an event before each retry.
+    /// Makes as many attempts as the retry policy allows, and emits an event before each retry. There is no retry after
+    /// text was emitted.
     async fn run_with_retries(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
         let policy = rules.retry.clone().or_else(|| self.shared.retry.clone());
         let spoken = self.tokens;
@@ -107,7 +109,7 @@ impl RequestTask {
                 Err(error) => error,
             };
             let wait = policy.as_ref().and_then(|it| it.next_delay(tried, &error)).filter(|_| self.tokens == spoken);
-            // A delay beyond the overall timeout is left to the caller.
+            // Returns the error if the delay exceeds the overall timeout, so that the caller can retry later.
             let Some(wait) = wait.filter(|it| *it < request.timeouts.overall) else { return Err(error) };
             tried += 1;
             let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -145,7 +147,7 @@ impl RequestTask {
                 }
                 AnswerPiece::Done { finish, usage } => {
                     self.emit_text(filter.finish(), &mut round).await;
-                    // Servers may report arbitrary counts.
+                    // Adds with saturation, because servers may report arbitrary counts.
                     let add = u64::saturating_add;
                     self.usage.prompt_tokens = add(self.usage.prompt_tokens, usage.prompt_tokens);
                     self.usage.answer_tokens = add(self.usage.answer_tokens, usage.answer_tokens);
@@ -154,7 +156,7 @@ impl RequestTask {
             }
         }
         let model = self.shared.transport.model();
-        Err(Error::new(ErrorCode::Unavailable, format!("the answer of model `{model}` has no end")))
+        Err(Error::new(ErrorCode::Unavailable, format!("the answer of model `{model}` ended before it was complete")))
     }
 
     async fn emit_text(&mut self, text: String, round: &mut Round) {
@@ -184,7 +186,7 @@ impl RequestTask {
                     payload
                 }
             };
-            // Results contain document text, so secrets in them are redacted as in every message.
+            // Redacts secrets in the result, because it may contain document text.
             results.push(Message::result(call, self.shared.redact(&payload)));
         }
         results
@@ -192,11 +194,11 @@ impl RequestTask {
 
     async fn emit(&mut self, event: LlmStreamEvent) {
         self.record(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
-        // Ignores a closed channel: `run` detects it too.
+        // Ignores a closed channel, because `run` detects it too.
         tokio::select! {
             biased;
             _gone = self.events.send(event) => (),
-            // A request without a reader must not hold its permit.
+            // Cancels the request, because it must not keep its permit without a reader.
             () = self.shared.clock.sleep(READER_TIMEOUT) => self.cancel.cancel(),
         }
     }

@@ -1,18 +1,18 @@
-//! Validation of answers.
+//! Extracts JSON from the answers of models and validates it against a schema.
 
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::schema::Schema;
 
-/// Characters of an answer quoted in an error.
+/// Maximum number of characters of an answer that an error message quotes.
 const MAX_QUOTED_CHARS: usize = 120;
 
-/// Extracts the JSON of an answer and validates it. Small models surround JSON with code fences or words; only the
-/// outermost object or array is used.
+/// Extracts the JSON of an answer and validates it against a schema. Small models put code fences or words around JSON: if
+/// the answer is not JSON as a whole, the first object or array in it is used.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is no JSON, it is incomplete, or it violates the schema; the message says which.
+/// `FailedPrecondition`: the answer has no JSON, or the JSON is incomplete or violates the schema; the message says which.
 pub fn validate(text: &str, schema: &Value) -> Result<Value> {
     let schema = Schema::new(schema)?;
     let value = extract_json(text)?;
@@ -22,10 +22,10 @@ pub fn validate(text: &str, schema: &Value) -> Result<Value> {
     Ok(value)
 }
 
-/// Extracts the JSON of an answer.
+/// Extracts the JSON of an answer without validating it.
 ///
 /// # Errors
-/// As [`validate`].
+/// `FailedPrecondition`: the answer has no JSON, or the JSON is incomplete.
 pub fn extract_json(text: &str) -> Result<Value> {
     let trimmed = text.trim();
     let problem = match serde_json::from_str::<Value>(trimmed) {

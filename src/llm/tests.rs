@@ -1,4 +1,4 @@
-//! The life cycle of a request: enqueued, streamed, cancelled; tools, policies and the event log.
+//! Tests of the life cycle of a model request: enqueued, streamed, cancelled; tools, retry policies and the event log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn find() -> ToolSpec {
     ToolSpec { name: "find".into(), description: "finds".into(), parameters }
 }
 
-/// A registry with one tool, which returns the weight of the hive.
+/// Returns a registry with one tool, which returns the weight of a hive.
 fn tools() -> RegisteredTools {
     let handler = |arguments: Value| async move { Ok(json!({ "of": arguments["query"], "weight": "31 kg" })) };
     registry().register(find(), handler).unwrap().freeze()
@@ -47,7 +47,7 @@ async fn events(client: &LlmClient, request: LlmRequest) -> Vec<LlmStreamEvent> 
     client.enqueue_and_stream(request).unwrap().map(Result::unwrap).collect().await
 }
 
-/// Returns the kinds of events, in order.
+/// Returns the kind of each event, in order.
 fn kinds(events: &[LlmStreamEvent]) -> Vec<String> {
     let kind = |it: &LlmStreamEvent| serde_json::to_value(it).unwrap()["event"].as_str().unwrap().to_string();
     events.iter().map(kind).collect()
@@ -98,7 +98,7 @@ async fn events_are_ordered_and_end_once() {
 async fn failure_is_last_event_with_code_and_hint() {
     for (pieces, code) in [
         (Err(away()), ErrorCode::Unavailable),
-        // A stream that ends without `Done`.
+        // A stream that ends without `Done` counts as unavailable.
         (Ok(vec![text("Ada")]), ErrorCode::Unavailable),
         (Err(Error::not_found("no model `m`")), ErrorCode::NotFound),
     ] {
@@ -192,7 +192,7 @@ async fn endless_tool_calls_hit_round_limit() {
     assert_eq!((error.code, mock.asked().len()), (ErrorCode::ResourceExhausted, 4));
 }
 
-/// A transport that never answers, at this place.
+/// A transport that never answers; the string is its address.
 struct Silent(&'static str);
 
 #[async_trait::async_trait]
@@ -226,7 +226,7 @@ async fn cancelled_request_frees_the_queue() {
     let first = client.enqueue(request()).unwrap();
     let mut stream = client.stream(&first).unwrap();
     assert!(matches!(stream.next().await, Some(Ok(LlmStreamEvent::Started { task_id, .. })) if task_id == *first.id()));
-    // The clone shares the requests, and its request stays queued.
+    // Enqueues with a clone, which shares the queue: this request must stay queued.
     let waiting = client.clone().enqueue(request()).unwrap();
     assert_eq!(client.enqueue(request()).unwrap_err().code, ErrorCode::ResourceExhausted);
     assert_eq!(client.clone().cancel(&waiting), CancelOutcome::Ended);
@@ -253,7 +253,7 @@ async fn waiting_requests_are_limited_by_memory() {
     let waiting = [client.enqueue(seeing()).unwrap(), client.enqueue(seeing()).unwrap()];
     let error = client.enqueue(seeing()).unwrap_err();
     assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("MiB"), "{error}");
-    // A small request waits only for a permit.
+    // A small request does not count against the memory limit, and waits only for a permit.
     let _waiting = client.enqueue(request()).unwrap();
     client.cancel(&waiting[0]);
     let begun = std::time::Instant::now();
@@ -275,7 +275,7 @@ async fn embed_calls_share_the_queue() {
     assert_eq!(embedded().await.unwrap_err().code, ErrorCode::ResourceExhausted);
     client.cancel(&waiting);
     drop(running);
-    // This backend cannot embed, and is called only after a permit is granted.
+    // The error must come late: the backend cannot embed, but is called only after a permit is granted.
     let begun = std::time::Instant::now();
     while embedded().await.unwrap_err().code != ErrorCode::FailedPrecondition {
         assert!(begun.elapsed() < Duration::from_secs(5));
@@ -283,7 +283,7 @@ async fn embed_calls_share_the_queue() {
     }
 }
 
-/// Sends a long answer the first time, and short ones afterwards.
+/// A transport that sends a long answer the first time, and short ones afterwards.
 #[derive(Default)]
 struct Talkative(std::sync::atomic::AtomicBool);
 
@@ -338,7 +338,7 @@ async fn requests_are_validated_against_reported_limits() {
 
 #[tokio::test]
 async fn limits_are_backend_limits_up_to_configured() {
-    /// Reports one model with this context size.
+    /// A transport that reports one model with this context size.
     struct Knowing(Option<u32>);
     #[async_trait::async_trait]
     impl Transport for Knowing {
@@ -367,7 +367,7 @@ async fn limits_are_backend_limits_up_to_configured() {
         (Some(2_048), None, 16_384, 2_048),
         (Some(131_072), None, 16_384, 16_384),
         (Some(2_048), Some("other".into()), 8_192, 8_192),
-        // Unreachable server: only the configuration counts.
+        // If the server is unreachable, only the configuration counts.
         (None, None, 8_192, 8_192),
     ] {
         let transport = TransportConfig::Custom(Arc::new(Knowing(has)));

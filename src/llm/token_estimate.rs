@@ -1,7 +1,7 @@
-//! Estimates the tokens of a text without the model's tokenizer, which servers do not expose.
+//! Estimates the number of tokens of a text without the model's tokenizer, which servers do not make available.
 
-/// Returns an estimate of the tokens of a text that is rather too high than too low. A word has one token per four letters;
-/// digits, punctuation and characters of other scripts have one or more each.
+/// Returns an estimate of the number of tokens of a text, which is rather too high than too low. It counts one token per
+/// four Latin letters of a word, and one or more for each digit, punctuation mark and character of other scripts.
 pub fn estimated_tokens(text: &str) -> usize {
     let (mut count, mut letters, mut blanks) = (0, 0_usize, 0_usize);
     for it in text.chars() {
@@ -13,7 +13,7 @@ pub fn estimated_tokens(text: &str) -> usize {
         count += letters.div_ceil(4);
         letters = 0;
         match it {
-            // A single space belongs to the following word.
+            // Does not count a single space, which belongs to the following word.
             ' ' => {
                 blanks += 1;
                 count += usize::from(blanks == 2);

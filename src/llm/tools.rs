@@ -1,4 +1,5 @@
-//! Tools that the model may call: registered, frozen, then run with validated arguments and a timeout.
+//! The registry of tools that a model may call. Tools are registered, the registry is frozen, and then tools are run with
+//! validated arguments and a timeout.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +16,17 @@ use crate::model::llm::{Schema, ToolError, ToolFault};
 
 /// Default timeout of a tool.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum bytes of a result: it goes into the model's context.
+/// Maximum size of a tool's result in bytes, because the result takes space in the model's context.
 const MAX_RESULT_BYTES: usize = 256 << 10;
 
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
-/// Creates an empty registry.
+/// Creates an empty registry, to which tools can be added.
 pub fn registry() -> ToolRegistry {
     ToolRegistry { tools: BTreeMap::new() }
 }
 
-/// A registry that still accepts tools.
+/// A registry to which tools can still be added; see `ToolRegistry::freeze`.
 #[must_use]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Tool>,
@@ -43,7 +44,7 @@ impl ToolRegistry {
     /// Adds a tool with the default timeout.
     ///
     /// # Errors
-    /// As [`ToolRegistry::register_with_timeout`].
+    /// The same errors as [`ToolRegistry::register_with_timeout`].
     pub fn register<F>(self, spec: ToolSpec, handler: impl Fn(Value) -> F + Send + Sync + 'static) -> Result<Self>
     where
         F: Future<Output = Result<Value>> + Send + 'static,
@@ -54,7 +55,7 @@ impl ToolRegistry {
     /// Adds a tool with a timeout.
     ///
     /// # Errors
-    /// `InvalidArgument`: the schema of its arguments is invalid, or a tool with this name exists.
+    /// `InvalidArgument`: the schema of the tool's arguments is invalid, or a tool with this name is already registered.
     pub fn register_with_timeout<F>(
         mut self,
         timeout: Duration,
@@ -66,20 +67,20 @@ impl ToolRegistry {
     {
         let schema = Schema::new(&spec.parameters).map_err(|error| error.field(format!("tools.{}", spec.name)))?;
         if self.tools.contains_key(&spec.name) {
-            return Err(Error::invalid(format!("there are two tools `{}`", spec.name)));
+            return Err(Error::invalid(format!("a tool `{}` is already registered", spec.name)));
         }
         let handler: Handler = Arc::new(move |arguments| handler(arguments).boxed());
         self.tools.insert(spec.name.clone(), Tool { spec, schema, timeout, handler });
         Ok(self)
     }
 
-    /// Ends registration and returns the immutable registry.
+    /// Ends the registration of tools and returns an immutable registry.
     pub fn freeze(self) -> RegisteredTools {
         RegisteredTools { tools: Arc::new(self.tools) }
     }
 }
 
-/// A frozen registry. Cheap to clone.
+/// An immutable registry of tools. Cheap to clone.
 #[derive(Clone)]
 pub struct RegisteredTools {
     tools: Arc<BTreeMap<String, Tool>>,
@@ -92,7 +93,7 @@ impl fmt::Debug for RegisteredTools {
 }
 
 impl RegisteredTools {
-    /// Returns the specifications that offer all tools in a request.
+    /// Returns the specifications of all tools, with which a request offers them to the model.
     pub fn bindings(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|it| it.spec.clone()).collect()
     }
@@ -105,9 +106,9 @@ impl RegisteredTools {
     /// Runs a tool with arguments written by a model.
     ///
     /// # Errors
-    /// [`ToolError`]; [`ToolFault::Unknown`] and [`ToolFault::InvalidArguments`] mean that nothing was run.
+    /// [`ToolError`]. If it is [`ToolFault::Unknown`] or [`ToolFault::InvalidArguments`], nothing was run.
     pub async fn call(&self, name: &str, arguments_json: &str) -> Result<Value, ToolError> {
-        // Models write an empty string for a tool without arguments.
+        // Accepts an empty string, which models write for a tool without arguments.
         let text = if arguments_json.trim().is_empty() { "{}" } else { arguments_json };
         let arguments = serde_json::from_str(text).map_err(|error| {
             ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are invalid JSON: {error}"))
@@ -115,10 +116,10 @@ impl RegisteredTools {
         self.run(name, arguments).await
     }
 
-    /// Runs a tool.
+    /// Runs a tool with parsed arguments.
     ///
     /// # Errors
-    /// As [`RegisteredTools::call`].
+    /// The same errors as [`RegisteredTools::call`].
     pub async fn run(&self, name: &str, arguments: Value) -> Result<Value, ToolError> {
         let tool = self.tools.get(name).ok_or_else(|| {
             let known = self.tools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -139,7 +140,7 @@ impl RegisteredTools {
     }
 }
 
-/// Returns the message with its hint: the model can act on both.
+/// Returns the message of an error with its hint, because the model can use both.
 fn message_with_hint(error: &Error) -> String {
     match &error.hint {
         Some(hint) => format!("{} ({hint})", error.message),

@@ -1,9 +1,10 @@
-//! Self-attention over one text.
+//! Self-attention over the tokens of one text, computed with 8-bit integers.
 //!
-//! Queries, keys and values are bytes with a quantisation step per token and head. For a tile of queries and one head,
-//! the code computes all products with the keys, converts them to attention weights (shares), and multiplies those with
-//! the values. No buffer is larger than a tile times the text length. The step of a value is folded into its share
-//! before quantisation, so that tokens with high attention but small values do not cost the others precision.
+//! Queries, keys and values are bytes with a quantisation step per token and head. For a tile of queries and one head, the
+//! code computes all products with the keys, converts them to attention weights (called shares here), and multiplies those
+//! with the values. No buffer is larger than a tile times the text length. The attention weight is multiplied by the step
+//! of the value before quantisation, so that tokens with high attention but small values do not reduce the precision of the
+//! others.
 
 use std::ops::Range;
 
@@ -13,33 +14,33 @@ use vic_kernels::encoder::{
     weight_position,
 };
 
-/// A query that consists only of the offset of query bytes.
+/// A query in which every byte is the offset that is added to query bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
 
-/// Width of the widest supported head.
+/// Maximum width of an attention head.
 pub(super) const MAX_WIDTH: usize = 64;
 
-/// Minimum step: a value of zeros has step 0.
+/// Minimum quantisation step of a value, because a value of zeros has step 0.
 const LEAST_STEP: f32 = 1e-12;
 
-/// The queries, keys and values of one text in one layer, and scratch buffers.
+/// The queries, keys and values of one text in one layer, and buffers for intermediate results.
 pub(super) struct Attention {
     kernels: &'static dyn Kernels,
     heads: usize,
-    /// Width of a head.
+    /// Width of an attention head.
     width: usize,
     tokens: usize,
-    /// A row for each token.
+    /// The queries, one row for each token.
     queries: Vec<u8>,
-    /// For each token and head, the step of the query in binary logarithms.
+    /// For each token and head, the factor that converts products with the query to binary logarithms of attention weights.
     factors: Vec<f32>,
-    /// For each head, panels with the tokens as outputs.
+    /// The keys in panels, for each head, with the tokens as outputs.
     keys: Vec<PanelLine>,
-    /// For each head, the parameters of the keys.
+    /// The quantisation parameters of the keys, for each head.
     columns: Vec<KeyParameters>,
-    /// A row for each token.
+    /// The values, one row for each token.
     values: Vec<u8>,
-    /// For each head, panels with the tokens as inputs.
+    /// The values in panels, for each head, with the tokens as inputs.
     value_panels: Vec<PanelLine>,
     key_row: Vec<u8>,
     steps: Vec<f32>,
@@ -67,7 +68,8 @@ impl Attention {
         }
     }
 
-    /// Resizes the buffers for a text. Data of an earlier text is overwritten or, past the last token, gets no attention.
+    /// Resizes the buffers for a text of `tokens` tokens. Data of an earlier text are overwritten; past the last token they
+    /// get no attention.
     pub(super) fn resize_for(&mut self, tokens: usize) {
         self.tokens = tokens;
         let (hidden, across, down) = (self.heads * self.width, self.padded_keys(), self.padded_values());
@@ -82,17 +84,17 @@ impl Attention {
         self.shares.resize(TILE * down, 0);
     }
 
-    /// Returns the number of keys, rounded up to whole panels.
+    /// Returns the number of keys (tokens), rounded up to whole panels.
     fn padded_keys(&self) -> usize {
         self.tokens.next_multiple_of(PANEL)
     }
 
-    /// Returns the number of values, rounded up to whole steps.
+    /// Returns the number of values (tokens), rounded up to a multiple of `STEP`.
     fn padded_values(&self) -> usize {
         self.tokens.next_multiple_of(STEP)
     }
 
-    /// Quantises and stores the query, key and value sums of one token.
+    /// Quantises the query, key and value of one token, given as the sums of the projection layer, and stores them.
     pub(super) fn store_token(&mut self, token: usize, sums: &[i32], layer: &Linear, coding: Quantisation) {
         let (heads, width) = (self.heads, self.width);
         let row = token * heads * width..(token + 1) * heads * width;
@@ -121,7 +123,7 @@ impl Attention {
         }
     }
 
-    /// Prepares keys and values once all tokens are stored.
+    /// Prepares the keys and values for `Attention::attend`. Call this when all tokens are stored.
     pub(super) fn prepare_keys_and_values(&mut self) {
         self.compute_key_shifts();
         let (hidden, down) = (self.heads * self.width, self.padded_values());
@@ -137,7 +139,8 @@ impl Attention {
         }
     }
 
-    /// Computes what the query offset adds to the product with each key: the product with a query of offsets.
+    /// Computes what the offset of query bytes adds to the product with each key: the product of the key with a query of
+    /// offsets.
     fn compute_key_shifts(&mut self) {
         let rows = Rows { data: &OFFSETS, stride: 0, count: 1, depth: self.width };
         let mut sums = [0; PANEL];
@@ -150,7 +153,7 @@ impl Attention {
         }
     }
 
-    /// Writes the attention output of a tile's tokens, one row each.
+    /// Writes the attention output of a tile's tokens to `context`, one row for each token.
     pub(super) fn attend(&mut self, tile: Range<usize>, context: &mut [f32]) {
         let (hidden, width, across, down) =
             (self.heads * self.width, self.width, self.padded_keys(), self.padded_values());
@@ -168,7 +171,8 @@ impl Attention {
         }
     }
 
-    /// Computes the attention shares of a tile's tokens in one head, and returns their dequantisation factors.
+    /// Computes the quantised attention weights of a tile's tokens in one head, and returns the factors that dequantise the
+    /// result.
     fn compute_shares(&mut self, tile: Range<usize>, head: usize) -> [f32; TILE] {
         let (hidden, width, across, down) =
             (self.heads * self.width, self.width, self.padded_keys(), self.padded_values());

@@ -1,8 +1,8 @@
-//! The forward pass: embeddings in, one vector per token out.
+//! The forward pass of vic's own encoder: computes one vector per token from the embeddings of the tokens.
 //!
-//! A pass runs one text. Each layer computes queries, keys and values for the whole text; everything after that runs
-//! block by block, so that intermediate results stay in the caches. The products of a block run panel by panel: one
-//! panel of weights serves all tiles of the block before the next panel is loaded.
+//! A pass processes one text. Each layer computes queries, keys and values for the whole text; everything after that is
+//! computed block by block, so that intermediate results stay in the caches. The matrix products of a block are computed
+//! panel by panel: one panel of weights is used for all tiles of the block before the next panel is loaded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use vic_kernels::encoder::{
     Kernels, LayerNorm, LayerSums, NormParameters, PANEL, Quantisation, QuantisedRows, Rows, TILE,
 };
 
-/// Tiles per block: their rows and a panel fit into the L1 cache, their sums into the L2 cache.
+/// Number of tiles per block, such that their rows and a panel fit into the L1 cache, and their sums into the L2 cache.
 const TILES_PER_BLOCK: usize = 3;
 
-/// The state of one text in a forward pass. Each thread has its own.
+/// The buffers and the network for forward passes. Each thread has its own.
 pub(crate) struct ForwardPass {
     network: Arc<Network>,
     kernels: &'static dyn Kernels,
     attention: Attention,
-    /// The activations: one row per token.
+    /// The activations, one row per token.
     activations: Vec<f32>,
-    /// The activations, quantised.
+    /// The activations, quantised to bytes.
     coded: Vec<u8>,
     codings: Vec<Quantisation>,
     block: Block,
@@ -63,8 +63,8 @@ impl ForwardPass {
         }
     }
 
-    /// Runs a text through the network. `fill` writes the embeddings of its tokens into the buffer, row by row. Returns
-    /// the output rows.
+    /// Runs a text through the network and returns the output, one row per token. `fill` writes the embeddings of the
+    /// tokens into the buffer, row by row.
     pub(crate) fn run<E>(&mut self, fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>) -> Result<&[f32], E> {
         fill(&mut self.activations)?;
         let network = self.network.clone();
@@ -93,7 +93,7 @@ impl ForwardPass {
         Ok(&self.activations)
     }
 
-    /// Computes queries, keys and values of a block.
+    /// Computes the queries, keys and values of the tokens of a block.
     fn project(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (layer, hidden) = (&layer.project, layer.project.inputs());
         let tokens = span(tiles);
@@ -103,7 +103,7 @@ impl ForwardPass {
         }
     }
 
-    /// Runs attention for the tokens of a block, combines the heads, adds the residual and normalises.
+    /// Computes the attention of the tokens of a block, combines the heads, adds the residual and normalises.
     fn attend(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (block, hidden, tokens) = (&mut self.block, layer.mix.width(), span(tiles));
         for tile in tiles {
@@ -119,7 +119,7 @@ impl ForwardPass {
         self.add_norm(&layer.mix, &layer.attention_norm, tokens);
     }
 
-    /// Runs the feed-forward part of a layer, which processes each token alone.
+    /// Computes the feed-forward part of a layer for a block; this part processes each token independently of the others.
     fn feed_forward(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (block, tokens) = (&mut self.block, span(tiles));
         let (hidden, inner) = (layer.widen.inputs(), layer.widen.width());
@@ -135,7 +135,7 @@ impl ForwardPass {
         self.add_norm(&layer.narrow, &layer.output_norm, tokens);
     }
 
-    /// Adds the current product to the tokens of a block, normalises and quantises them.
+    /// Adds the result of the last product to the activations of a block (the residual), normalises and quantises them.
     fn add_norm(&mut self, layer: &Linear, groups: &[NormParameters], tokens: Range<usize>) {
         let rows = tokens.start * layer.width()..tokens.end * layer.width();
         let sums = &self.block.sums[..rows.len()];
@@ -147,7 +147,7 @@ impl ForwardPass {
 }
 
 impl Block {
-    /// Multiplies the rows of a block by the weights of a layer.
+    /// Multiplies the rows of a block by the weights of a layer, and stores the sums.
     fn multiply(&mut self, layer: &Linear, rows: &[u8], tiles: &[Range<usize>]) {
         let (depth, width, first) = (layer.inputs(), layer.width(), span(tiles).start);
         for (panel, lines) in layer.panels().enumerate() {
@@ -160,13 +160,14 @@ impl Block {
     }
 }
 
-/// Splits `tokens` into tiles that differ by at most one token: a small last tile would cost nearly as much as a full one.
+/// Splits `tokens` tokens into tiles whose sizes differ by at most one, because a small last tile would take nearly as long
+/// as a full one.
 fn tiles(tokens: usize) -> Vec<Range<usize>> {
     let count = tokens.div_ceil(TILE);
     (0..count).map(|at| at * tokens / count..(at + 1) * tokens / count).collect()
 }
 
-/// Returns the token range of consecutive tiles.
+/// Returns the range of tokens that consecutive tiles cover.
 fn span(tiles: &[Range<usize>]) -> Range<usize> {
     tiles.first().map_or(0, |it| it.start)..tiles.last().map_or(0, |it| it.end)
 }

@@ -1,13 +1,13 @@
-//! A linear layer with 8-bit weights, laid out for [`Kernels::dot`].
+//! A linear layer with 8-bit weights, in the memory layout that [`Kernels::dot`] needs.
 //!
 //! [`Kernels::dot`]: vic_kernels::encoder::Kernels::dot
 
 use vic_kernels::encoder::{LANES, OutputScales, PANEL, PanelLine, panel_lines, weight_position};
 
-/// The largest quantised weight.
+/// The maximum absolute value of a quantised weight.
 const MAX_WEIGHT: f32 = 127.0;
 
-/// `y = W x + b`, with one quantisation step per output.
+/// A linear layer `y = W x + b`, with one quantisation step per output.
 pub(super) struct Linear {
     inputs: usize,
     panels: Vec<PanelLine>,
@@ -15,8 +15,9 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// Quantises the weights of a layer, given output by output, as in the model file. The number of inputs must be a
-    /// multiple of [`STEP`](vic_kernels::encoder::STEP), the number of outputs a multiple of [`PANEL`].
+    /// Makes a layer with quantised weights from `weights`, which are given output by output, as in the model file. The
+    /// number of inputs must be a multiple of [`STEP`](vic_kernels::encoder::STEP), the number of outputs a multiple of
+    /// [`PANEL`].
     pub(super) fn new(weights: &[f32], bias: &[f32]) -> Linear {
         let inputs = weights.len() / bias.len();
         let lines = panel_lines(inputs);
@@ -42,27 +43,27 @@ impl Linear {
         Linear { inputs, panels, outputs }
     }
 
-    /// Returns the length of an input row.
+    /// Returns the number of inputs, which is the length of an input row.
     pub(super) fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Returns the length of an output row.
+    /// Returns the number of outputs, which is the length of an output row.
     pub(super) fn width(&self) -> usize {
         self.outputs.len() * LANES
     }
 
-    /// Returns the weights, panel by panel.
+    /// Returns the quantised weights, panel by panel.
     pub(super) fn panels(&self) -> impl Iterator<Item = &[PanelLine]> {
         self.panels.chunks_exact(panel_lines(self.inputs))
     }
 
-    /// Returns the scales and biases that dequantise the sums.
+    /// Returns the scales and biases with which the sums of a product are dequantised.
     pub(super) fn outputs(&self) -> &[OutputScales] {
         &self.outputs
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the layer in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(self.panels.as_slice()) + size_of_val(self.outputs.as_slice())
     }

@@ -1,33 +1,33 @@
-//! The layers of an encoder, with 8-bit weights.
+//! The weights of all layers of a BERT encoder, quantised to 8 bits.
 
 use crate::embed::bert::attention::MAX_WIDTH;
 use crate::embed::bert::linear::Linear;
 use vic_kernels::encoder::{LANES, NormParameters, PANEL};
 
-/// The encoder of one model, shared by all threads.
+/// The weights of one model's encoder, shared between threads.
 pub(crate) struct Network {
     pub(super) shape: Shape,
-    /// Normalisation of the embeddings.
+    /// Parameters for the normalisation of the embeddings.
     pub(super) embedding_norm: Vec<NormParameters>,
     pub(super) layers: Vec<EncoderLayer>,
 }
 
-/// The sizes of an encoder.
+/// The sizes of an encoder's layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) hidden: usize,
     pub(crate) inner: usize,
     pub(crate) heads: usize,
     pub(crate) layers: usize,
-    /// Added to the variance to avoid division by zero.
+    /// Number that is added to the variance to avoid division by zero.
     pub(crate) epsilon: f32,
 }
 
-/// One layer; fields are in the order of computation.
+/// The weights of one encoder layer; the fields are in the order of computation.
 pub(super) struct EncoderLayer {
-    /// Computes queries, keys and values.
+    /// Layer that computes queries, keys and values.
     pub(super) project: Linear,
-    /// Combines the heads.
+    /// Layer that combines the attention heads.
     pub(super) mix: Linear,
     pub(super) attention_norm: Vec<NormParameters>,
     pub(super) widen: Linear,
@@ -36,9 +36,9 @@ pub(super) struct EncoderLayer {
 }
 
 impl Shape {
-    /// Returns why an encoder of this shape is unsupported, if it is.
+    /// Returns why vic's own encoder does not support a model of this shape; `None` if it does.
     pub(crate) fn obstacle(&self) -> Option<String> {
-        // The kernels process rows in whole registers and heads in whole panels.
+        // Requires multiples, because the kernels process rows in whole registers and heads in whole panels.
         let whole = |size: usize| size > 0 && size.is_multiple_of(4 * LANES);
         let width = self.hidden.checked_div(self.heads).unwrap_or(0);
         if !whole(self.hidden) || !whole(self.inner) {
@@ -52,8 +52,8 @@ impl Shape {
 }
 
 impl Network {
-    /// Reads an encoder. `tensor` returns the numbers of a tensor by its BERT name and shape; its first error ends the
-    /// reading.
+    /// Reads the weights of an encoder and quantises them. `tensor` returns the numbers of a tensor, given its name in BERT
+    /// models and its shape; its first error is returned.
     pub(crate) fn read<E>(
         shape: Shape,
         mut tensor: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,

@@ -1,4 +1,4 @@
-//! Runs whole networks with random weights on all available kinds of processor.
+//! Tests that run complete networks with random weights on all kernels that this machine supports.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ const SHAPES: [Shape; 3] = [
     Shape { hidden: 192, inner: 320, heads: 6, layers: 3, epsilon: 1e-12 },
 ];
 
-/// A network with layers that preserve the magnitude of activations.
+/// Returns a network of random weights whose layers preserve the magnitude of activations.
 fn network(shape: Shape, seed: u64) -> Arc<Network> {
     let mut random = fastrand::Rng::with_seed(seed);
     let tensor = |name: &str, size: &[usize]| {
@@ -87,7 +87,8 @@ fn empty_text_gives_no_rows() {
 
 #[test]
 fn attention_ignores_order_of_other_tokens() {
-    // Without positions, a token attends to the others as a set: swapping two tokens swaps their rows and keeps the rest.
+    // Swapping two tokens must swap their rows and keep the others, because without position embeddings the order does not
+    // matter.
     let shape = SHAPES[1];
     let mut pass =
         ForwardPass::new(network(shape, 4), ProcessorKernels::fastest().unwrap_or(ProcessorKernels::plain()));

@@ -1,4 +1,4 @@
-//! Downloads the files of a model and prepares it for use.
+//! Downloads the files of a model, verifies them, and prepares the model for use.
 
 use std::path::Path;
 
@@ -11,11 +11,12 @@ use crate::embed::onnx;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 impl ModelStore {
-    /// Downloads the missing or damaged files of a model into the first directory, verifies them, and prepares the model.
+    /// Downloads the missing or damaged files of a model into the first models directory, verifies them, and prepares the
+    /// model.
     ///
     /// # Errors
-    /// [`ErrorCode::Unavailable`] if no source can be reached; [`ErrorCode::DataLoss`] if a downloaded file has the
-    /// wrong checksum (it is then not installed); a full disk.
+    /// [`ErrorCode::Unavailable`] if no source can be reached; [`ErrorCode::DataLoss`] if a downloaded file has the wrong
+    /// checksum (it is then not kept); a full disk.
     pub async fn pull(&self, name: &str, progress: impl Fn(Progress) + Send + Sync) -> Result<()> {
         let entry = self.entry(name)?;
         let files: Vec<ModelFile> = entry.platform_files().cloned().collect();
@@ -43,19 +44,19 @@ impl ModelStore {
         Ok(())
     }
 
-    /// Writes the graph of a model and compares its int8 vectors with fp32 vectors.
+    /// Writes the ONNX graph of a model, and checks that its int8 vectors are close to its fp32 vectors.
     async fn build_graph(&self, entry: ModelEntry, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<()> {
         let say = |step: String| progress(Progress { file: step, done: 0, total: None });
-        say("preparing the graph".into());
+        say("writing the model graph".into());
         let (store, prepared) = (self.clone(), entry.clone());
         blocking(move || onnx::write_graph(&store, &prepared)).await?;
         if let Err(error) = self.library("onnxruntime") {
-            say(format!("int8 not compared with fp32: {error}"));
+            say(format!("the int8 precision was not compared with fp32: {error}"));
             return Ok(());
         }
         let store = self.clone();
         if let Some(cosine) = blocking(move || onnx::compare_int8_with_fp32(&store, &entry)).await? {
-            say(format!("int8 matches fp32: mean cosine {cosine:.4}"));
+            say(format!("the int8 vectors are close to fp32: mean cosine {cosine:.4}"));
         }
         Ok(())
     }
@@ -81,7 +82,8 @@ impl ModelStore {
             };
             match outcome {
                 Ok(()) => return Ok(()),
-                // A wrong checksum is more serious; an unreachable later source must not hide it.
+                // Keeps the error of a wrong checksum, because it is more serious than that of a source that cannot be
+                // reached.
                 Err(error) if last.code == ErrorCode::DataLoss => tracing::warn!(%error, source, "source failed"),
                 Err(error) => last = error,
             }

@@ -1,4 +1,4 @@
-//! Downloads from a local package index and server, successful and failing.
+//! Tests of downloads from a local package index and server, both successful and failing.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -67,7 +67,7 @@ async fn wrong_checksum_is_rejected_and_not_installed() {
 
 #[tokio::test]
 async fn unreachable_source_error_has_hint() {
-    // Port 9 of this machine has no listener.
+    // Uses port 9 of this machine, on which no server listens.
     let (_dir, store) = store(&content_sum(), "http://127.0.0.1:9/x");
     let error = store.pull("lib-x", |_| ()).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Unavailable);

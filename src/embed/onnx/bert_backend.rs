@@ -1,4 +1,4 @@
-//! Adapter to vic's own BERT encoder: decides when it is used, and connects it to tokenizer output and pooling.
+//! Adapter to vic's own BERT encoder: decides whether it runs a model, and connects it to the embedding table and pooling.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::embed::onnx::pooling;
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, ErrorCode, Result};
 
-/// A model for vic's own encoder, shared by all threads.
+/// A model that vic's own encoder runs, shared between threads.
 #[derive(Clone)]
 pub(crate) struct BertModel {
     network: Arc<bert::Network>,
     processor: ProcessorKernels,
 }
 
-/// An encoder for one thread.
+/// vic's own encoder for one thread.
 pub(crate) struct BertEncoder {
     pass: ForwardPass,
     lookup: Arc<EmbeddingTable>,
@@ -28,7 +28,7 @@ pub(crate) struct BertEncoder {
 }
 
 impl BertModel {
-    /// Loads the model if vic's own encoder is to run it. If ONNX Runtime is, logs the reason and returns `None`.
+    /// Loads a model that vic's own encoder can run. If ONNX Runtime must run it, logs the reason and returns `None`.
     pub(crate) fn open(spec: &ModelSpec, precision: Precision, engine: EmbedEngine) -> Result<Option<BertModel>> {
         match choose_engine(spec, precision, engine)? {
             Ok((processor, shape, weights)) => {
@@ -49,38 +49,38 @@ impl BertModel {
         }
     }
 
-    /// Returns an encoder for one thread.
+    /// Makes an encoder for one thread.
     pub(crate) fn encoder(&self, lookup: Arc<EmbeddingTable>, recipe: &VectorRecipe) -> BertEncoder {
         BertEncoder { pass: ForwardPass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
     }
 
-    /// Returns the name of the encoder and its instruction set.
+    /// Returns the name of the encoder and of its instruction set, for display.
     pub(crate) fn name(&self) -> String {
         format!("own ({})", self.processor.name())
     }
 
-    /// Returns everything that affects the numbers, for the fingerprint.
+    /// Returns a text that changes with everything in this encoder that affects vectors, for the fingerprint.
     pub(crate) fn computation(&self) -> String {
         format!("own {} {}", bert::VERSION, self.processor.name())
     }
 }
 
 impl BertEncoder {
-    /// Runs one text through the network.
+    /// Computes the vector of one text, given its token ids.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
         let rows = self.pass.run(|buffer| self.lookup.fill(ids, buffer))?;
         pooling::pool_tokens(rows, self.lookup.hidden(), &self.recipe)
     }
 }
 
-/// Returns the input of vic's own encoder, or the reason to use ONNX Runtime.
+/// Returns what vic's own encoder needs to run a model, or the reason why ONNX Runtime must run it.
 fn choose_engine(
     spec: &ModelSpec,
     precision: Precision,
     engine: EmbedEngine,
 ) -> Result<std::result::Result<(ProcessorKernels, Shape, Weights), String>> {
     if engine == EmbedEngine::Onnx {
-        return Ok(Err("VIC_EMBED_ENGINE selects it".into()));
+        return Ok(Err("VIC_EMBED_ENGINE selects ONNX Runtime".into()));
     }
     if precision != Precision::Int8 {
         return Ok(Err("vic's own encoder computes in int8 only".into()));
@@ -119,7 +119,7 @@ fn read_shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
 fn read_network(shape: Shape, weights: &Weights) -> Result<bert::Network> {
     bert::Network::read(shape, |name, size| {
         let numbers = weights.tensor(name, size)?;
-        // Quantised bytes cannot represent them; every vector would be silently wrong.
+        // Rejects infinities and NaN: quantised bytes cannot represent them, and every vector would be silently wrong.
         match numbers.iter().all(|it| it.is_finite()) {
             true => Ok(numbers),
             false => Err(weights.invalid_model(&format!("`{name}` holds numbers that are not finite"))),

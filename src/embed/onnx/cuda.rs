@@ -1,4 +1,5 @@
-//! CUDA support: uses ONNX Runtime's CUDA provider, which needs a separate library and the system's CUDA.
+//! CUDA support: runs models on an NVIDIA graphics card with ONNX Runtime, which needs a separate library and the system's
+//! CUDA.
 
 use std::path::Path;
 
@@ -14,16 +15,17 @@ use crate::embed::onnx::runtime::Runtime;
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
-/// The library's name in the catalog.
+/// Name of the ONNX Runtime library with CUDA support in the model catalog.
 const LIBRARY: &str = EmbedDevice::Cuda.runtime_library();
 
-/// Driver device of Windows Subsystem for Linux, which lists no cards.
+/// Driver device of Windows Subsystem for Linux, where the graphics cards are not listed.
 const WSL_DRIVER: &str = "/dev/dxg";
 
-/// Loads the library and runs a test computation on the card, so that a missing component is reported at once by name.
+/// Loads the library and runs a test computation on the graphics card, so that a missing component is reported at once by
+/// name.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] with a hint: no card, no library, or a library or system without CUDA.
+/// [`ErrorCode::FailedPrecondition`] with a hint: there is no card or library, or the library or the system has no CUDA.
 pub(crate) fn load_cuda_runtime(store: &ModelStore) -> Result<Runtime> {
     if machine::gpu_models(Path::new(machine::NVIDIA_CARDS)).is_empty() && !Path::new(WSL_DRIVER).exists() {
         return Err(
@@ -37,7 +39,7 @@ pub(crate) fn load_cuda_runtime(store: &ModelStore) -> Result<Runtime> {
     Ok(runtime)
 }
 
-/// Rejects settings that the CUDA device does not support.
+/// Returns an error for settings that cannot be combined with the CUDA device.
 pub(super) fn check_settings(config: &EmbedConfig, precision: Precision) -> Result<()> {
     let refuse = |why: &str, cure: &str| Err(Error::invalid(why).hint(cure));
     match (config.device, config.engine, precision) {
@@ -51,13 +53,13 @@ pub(super) fn check_settings(config: &EmbedConfig, precision: Precision) -> Resu
     }
 }
 
-/// Strips the library's source location from an error message.
+/// Returns an error message without the source location in ONNX Runtime with which it begins.
 fn strip_source_location(message: &str) -> &str {
     let begins = ["CUDA failure", "Failed to load library"].into_iter().filter_map(|it| message.rfind(it)).max();
     message[begins.unwrap_or(0)..].trim_end_matches("\\n").trim()
 }
 
-/// Runs a test computation of one number on the card.
+/// Runs a test computation of one number on the graphics card.
 fn test_compute(runtime: Runtime) -> Result<()> {
     let failed = |error: ort::Error| {
         let cure = "install NVIDIA's driver and CUDA 13, and set LD_LIBRARY_PATH to find them";
@@ -77,7 +79,7 @@ fn test_compute(runtime: Runtime) -> Result<()> {
     }
 }
 
-/// Returns a model with a single ReLU.
+/// Returns an ONNX model with a single ReLU operator, for the test computation.
 fn relu_model() -> Vec<u8> {
     let number = |name| ValueInfoProto::tensor(name, FLOAT, &[Ok(1)]);
     let step = NodeProto {

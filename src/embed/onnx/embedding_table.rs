@@ -1,6 +1,7 @@
-//! The embedding tables: map token id and position to the encoder's input.
+//! The embedding tables of a model, which map token ids and positions to the encoder's input.
 //!
-//! The word table is half of a small model. It is kept in memory once for all sessions, so it is not part of the graph.
+//! The word table is half of a small model. It is not part of the ONNX graph, so that it is in memory only once for all
+//! sessions.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -9,22 +10,22 @@ use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, ErrorCode, Result};
 
-/// The tables of one model, shared by all sessions.
+/// The embedding tables of one model, shared by all sessions.
 pub(crate) struct EmbeddingTable {
     hidden: usize,
     words: WordTable,
-    /// The position embeddings plus the embedding of segment 0.
+    /// For each position, the sum of its embedding and the embedding of segment 0.
     positions: Vec<f32>,
 }
 
-/// Half precision halves the table; its error is far below that of 8-bit products.
+/// The embeddings of words. Half precision needs half the memory, and its error is far below that of 8-bit products.
 enum WordTable {
     Half(Vec<f16>),
     Full(Vec<f32>),
 }
 
 impl EmbeddingTable {
-    /// Reads the tables.
+    /// Reads the embedding tables from the weights of a model.
     pub(crate) fn open(weights: &Weights, config: &BertConfig, precision: Precision) -> Result<EmbeddingTable> {
         let name = "embeddings.word_embeddings.weight";
         let hidden = config.hidden_size;
@@ -50,7 +51,7 @@ impl EmbeddingTable {
         Ok(EmbeddingTable { hidden, words, positions: places })
     }
 
-    /// Returns the number of tokens in the table.
+    /// Returns the number of tokens in the word table.
     pub(crate) fn vocabulary(&self) -> usize {
         let numbers = match &self.words {
             WordTable::Half(words) => words.len(),
@@ -59,12 +60,12 @@ impl EmbeddingTable {
         numbers / self.hidden
     }
 
-    /// Returns the length of an embedding.
+    /// Returns the number of values of an embedding.
     pub(crate) fn hidden(&self) -> usize {
         self.hidden
     }
 
-    /// Overwrites `output` with the concatenated embeddings of `ids`.
+    /// Overwrites `output` with the embeddings of the token ids, one row after the other.
     pub(crate) fn fill(&self, ids: &[u32], output: &mut Vec<f32>) -> Result<()> {
         output.clear();
         output.resize(ids.len() * self.hidden, 0.0);

@@ -1,4 +1,4 @@
-//! One ONNX Runtime session with its input and output: token ids in, a vector out.
+//! Runs a model in an ONNX Runtime session: computes the vector of a text from its token ids.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Output names of ready-made models, best first.
+/// Names of the outputs that are used of a ready-made model, in order of preference.
 const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
 
-/// An encoder for one thread.
+/// An encoder with ONNX Runtime for one thread.
 pub(crate) struct Encoder {
     session: Session,
     input: NetworkInput,
@@ -25,11 +25,11 @@ pub(crate) struct Encoder {
     recipe: VectorRecipe,
 }
 
-/// The network's input.
+/// The inputs that the network of a model takes.
 enum NetworkInput {
-    /// Embeddings, looked up here, for graphs written by vic.
+    /// Embeddings of tokens, which are looked up before the run, for graphs that vic writes.
     Embeddings { lookup: Arc<EmbeddingTable>, buffer: Vec<f32> },
-    /// Token ids and the other named inputs of ready-made models.
+    /// Token ids and the other inputs of ready-made models.
     Tokens { inputs: Vec<TokenInput> },
 }
 
@@ -53,7 +53,7 @@ impl TokenInput {
 }
 
 impl Encoder {
-    /// Opens a graph written by vic, or a ready-made model if there is no `lookup`.
+    /// Opens a graph that vic has written, or a ready-made model if `lookup` is `None`.
     pub(crate) fn open(
         runtime: Runtime,
         model: &Path,
@@ -73,9 +73,9 @@ impl Encoder {
         Ok(Encoder { session, input: feed, output, recipe: recipe.clone() })
     }
 
-    /// Computes the vector of one text. A run holds a single text, so no other text affects the vector.
+    /// Computes the vector of one text. A run has only one text, so no other text affects the vector.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
-        let failed = |error: ort::Error| Error::internal(format!("the model failed: {error}"));
+        let failed = |error: ort::Error| Error::internal(format!("ONNX Runtime cannot run the model: {error}"));
         let (ones, zeros, numbers): (Vec<i64>, Vec<i64>, Vec<i64>);
         let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = match &mut self.input {
             NetworkInput::Embeddings { lookup, buffer } => {

@@ -1,11 +1,12 @@
-//! Writes the ONNX graph of a BERT encoder from its weights.
+//! Writes the ONNX graph of a BERT encoder, for ONNX Runtime, from the weights of the model.
 //!
-//! The graph starts after the embedding lookup, which [`crate::embed::onnx::embedding_table`] does for all sessions from one
-//! shared table, and ends with one vector per token. A run takes one text, so there is no padding and no mask.
+//! The input of the graph are the embeddings of the tokens, which [`crate::embed::onnx::embedding_table`] looks up for all
+//! sessions in one shared table; the output is one vector per token. A run has only one text, so there is no padding and no
+//! mask.
 //!
 //! There are two precisions. `fp32` uses the fused operators of ONNX Runtime's optimiser. `int8` quantises weights per
-//! output channel when the graph is written, and activations per tensor at run time. That scale depends on the whole
-//! run, which is why a run holds a single text.
+//! output channel when the graph is written, and activations per tensor at run time. The scale of activations depends on
+//! the whole run, which is why a run has only a single text.
 
 use prost::Message;
 
@@ -15,31 +16,32 @@ use crate::embed::onnx::onnx_proto::{
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::Result;
 
-/// Increment this with every change of the graph: files of another version are rewritten and their vectors are not reused.
+/// Version of the graph. Increase it with every change of the graph: then graph files are rewritten, and old vectors are
+/// not reused.
 pub(crate) const GRAPH_VERSION: u32 = 1;
 
-/// Name of the graph's input: `[1, tokens, hidden]`, the sum of the three embeddings.
+/// Name of the graph's input: the sum of the word, position and segment embeddings, of shape `[1, tokens, hidden]`.
 pub(crate) const INPUT: &str = "embeddings";
-/// Name of the graph's output: `[1, tokens, hidden]`.
+/// Name of the graph's output: the token vectors, of shape `[1, tokens, hidden]`.
 pub(crate) const OUTPUT: &str = "last_hidden_state";
 
-/// The domain of ONNX Runtime's own operators.
+/// Domain of the operators that only ONNX Runtime has.
 const CONTRIB: &str = "com.microsoft";
-/// The standard operators; 17 is the first with `LayerNormalization`.
+/// Version of the standard ONNX operators; 17 is the first with `LayerNormalization`.
 const OPSET: i64 = 17;
 const IR_VERSION: i64 = 8;
 
-/// How the encoder computes.
+/// The number format in which the encoder computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// 32-bit floating point throughout.
+    /// All computations with 32-bit floating point numbers.
     Fp32,
-    /// Matrix products in 8-bit integers.
+    /// Matrix products with 8-bit integers.
     Int8,
 }
 
 impl Precision {
-    /// Returns the name used in settings and file names.
+    /// Returns the name of the precision in settings and file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Precision::Fp32 => "fp32",
@@ -47,7 +49,7 @@ impl Precision {
         }
     }
 
-    /// Returns everything that affects the graph's numbers, for its fingerprint.
+    /// Returns a text that changes with everything in the precision that affects vectors, for the fingerprint.
     pub(crate) fn fingerprint(self) -> String {
         match self {
             Precision::Fp32 => "fp32".into(),
@@ -56,8 +58,8 @@ impl Precision {
     }
 }
 
-/// Returns the largest quantised weight. Without dot-product instructions the runtime adds two products in 16 bits,
-/// which overflows with 8-bit weights; 7-bit weights are then better.
+/// Returns the maximum absolute value of a quantised weight. On processors without dot-product instructions the runtime
+/// adds two products in 16 bits, which would overflow with 8-bit weights, so that 7-bit weights are better.
 fn largest_weight() -> i8 {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512vnni") && !std::arch::is_x86_feature_detected!("avxvnni") {
@@ -66,7 +68,7 @@ fn largest_weight() -> i8 {
     127
 }
 
-/// Returns the bytes of the ONNX file. `identity` is stored in it, see [`has_identity`].
+/// Returns the content of the ONNX file. `identity` (graph version and weights) is stored in it, see [`has_identity`].
 pub(crate) fn encode_graph(
     weights: &Weights,
     config: &BertConfig,
@@ -95,7 +97,7 @@ pub(crate) fn encode_graph(
     Ok(model.encode_to_vec())
 }
 
-/// Returns whether a file that starts with `head` was written with this identity: the fields before the graph come first.
+/// Returns whether a file that starts with `head` was written with this identity, which is stored before the graph.
 pub(crate) fn has_identity(head: &[u8], identity: &str) -> bool {
     let preamble = ModelProto {
         ir_version: Some(IR_VERSION),
@@ -106,7 +108,7 @@ pub(crate) fn has_identity(head: &[u8], identity: &str) -> bool {
     head.starts_with(&preamble.encode_to_vec())
 }
 
-/// A linear layer in the layout of the graph: `[inputs, outputs]`, row-major.
+/// A linear layer with weights in the layout of the graph: `[inputs, outputs]`, row-major.
 struct Linear {
     inputs: usize,
     outputs: usize,
@@ -137,7 +139,8 @@ impl Writer<'_> {
         let prefix = format!("encoder.layer.{layer}");
         let context = self.attention(flow, &prefix)?;
         let mixed = self.dense(&context, &format!("{prefix}.attention.output.dense"))?;
-        // Addition and normalisation stay separate: the fused operator is several times slower on some processors.
+        // Writes separate operators for addition and normalisation, because the fused one is several times slower on some
+        // processors.
         let sum = self.add_node("Add", "", &[flow, &mixed], &format!("{prefix}.attention.sum"), vec![]);
         let normal = format!("{prefix}.attention.output.LayerNorm");
         let attended = self.layer_norm(&sum, &normal, &format!("{prefix}.attended"))?;
@@ -180,7 +183,7 @@ impl Writer<'_> {
             return Ok(self.add_node("Add", "", &[&product, &bias], &output, vec![]));
         }
         let (weight, scale) = self.quantise_weights(name, &linear);
-        // The fourth input is the zero point of the weights, which is always 0.
+        // Leaves out the fourth input, the zero point of the weights, which is always 0.
         Ok(self.add_node("DynamicQuantizeMatMul", CONTRIB, &[flow, &weight, &scale, "", &bias], &output, vec![]))
     }
 
@@ -212,7 +215,7 @@ impl Writer<'_> {
         Ok(self.add_node("LayerNormalization", "", &[flow, &scale, &shift], output, attributes))
     }
 
-    /// Reads a linear layer and transposes it; the file has `[outputs, inputs]`.
+    /// Reads a linear layer and transposes its weights, which the file has in the layout `[outputs, inputs]`.
     fn linear(&self, name: &str) -> Result<Linear> {
         let weight_name = format!("{name}.weight");
         let [outputs, inputs] = self.weights.matrix_shape(&weight_name)?;
@@ -221,7 +224,7 @@ impl Writer<'_> {
         Ok(Linear { inputs, outputs, weight, bias })
     }
 
-    /// Reads the query, key and value layers as one layer.
+    /// Reads the query, key and value layers, and joins them to one layer.
     fn query_key_value(&self, prefix: &str) -> Result<Linear> {
         let size = self.config.hidden_size;
         let (mut rows, mut bias) = (Vec::with_capacity(3 * size * size), Vec::with_capacity(3 * size));
@@ -232,7 +235,8 @@ impl Writer<'_> {
         Ok(Linear { inputs: size, outputs: 3 * size, weight: transposed(&rows, 3 * size, size), bias })
     }
 
-    /// Quantises the weights symmetrically, with one scale per output.
+    /// Quantises the weights of a layer symmetrically, with one scale per output. Returns the names of the tensors of
+    /// weights and scales.
     fn quantise_weights(&mut self, name: &str, linear: &Linear) -> (String, String) {
         let largest = f32::from(largest_weight());
         let mut scales = vec![0f32; linear.outputs];
@@ -241,7 +245,7 @@ impl Writer<'_> {
                 *scale = scale.max(weight.abs() / largest);
             }
         }
-        // A column of zeros stays zero with any scale.
+        // Avoids a scale of 0: a column of zeros stays zero with any scale.
         scales.iter_mut().filter(|it| **it == 0.0).for_each(|it| *it = 1.0);
         let rounded = linear.weight.chunks_exact(linear.outputs).flat_map(|row| {
             row.iter().zip(&scales).map(|(weight, scale)| (weight / scale).round_ties_even().clamp(-largest, largest))

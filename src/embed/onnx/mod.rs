@@ -1,9 +1,9 @@
-//! In-process embedding, by vic's own encoder or by ONNX Runtime.
+//! Embedding models in this process, run by vic's own encoder or by ONNX Runtime.
 //!
-//! A model comes as weights or as a ready-made `.onnx` file. `bert_backend` runs weights on supported processors; otherwise
-//! [`graph`] writes the network for ONNX Runtime. Each thread has its own encoder and runs one text at a time: a text
-//! of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector of another.
-//! Start reading at [`encoder`].
+//! The files of a model contain either weights or a ready-made `.onnx` network. `bert_backend` runs weights on supported
+//! processors; otherwise [`graph`] writes the network for ONNX Runtime. Each thread has its own encoder and runs one text
+//! at a time: a text of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector
+//! of another. Start reading at [`encoder`].
 
 pub(crate) mod cuda;
 mod encoder;
@@ -40,13 +40,14 @@ use crate::embed::tokenizer::ModelTokenizer;
 use crate::error::{Error, Result};
 use crate::model::TokenCounter;
 
-/// Texts per call and thread: several, so that the threads finish at about the same time.
+/// Recommended number of texts per call for each thread: several, so that the threads finish at about the same time.
 const TEXTS_PER_CALL_AND_THREAD: usize = 32;
 
-/// Maximum default threads. Each has its own copy of the weights, and with more threads, reading files is the bottleneck.
+/// Maximum number of threads unless the user configures it. Each thread has its own copy of the weights, and with more
+/// threads, reading files is the bottleneck.
 const MAX_DEFAULT_THREADS: usize = 8;
 
-/// An in-process embedding model.
+/// An embedding model that runs in this process.
 pub(crate) struct OnnxEmbedder {
     workers: WorkerThreads,
     tokenizer: Arc<ModelTokenizer>,
@@ -67,7 +68,7 @@ impl OnnxEmbedder {
     }
 }
 
-/// Loads everything except the dimension, which is taken from the first vector.
+/// Loads a model without setting the dimension, which the caller takes from the first vector.
 fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = parse_precision(&config.precision)?;
     cuda::check_settings(config, precision)?;
@@ -104,8 +105,8 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
     })
 }
 
-/// Writes the graph of a model that comes as weights. Reads all its files once, so that errors appear before the first
-/// start.
+/// Writes the ONNX graph of a model that consists of weights. Reads all files of the model once, so that errors are
+/// reported before its first use.
 pub(crate) fn write_graph(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
     let spec = ModelSpec::from_entry(store, entry)?;
     spec.network.onnx_file(Precision::Int8).map(|_| ())
@@ -118,7 +119,7 @@ fn parse_precision(name: &str) -> Result<Precision> {
         .ok_or_else(|| Error::invalid(format!("unknown precision `{name}`")).hint("use `int8` or `fp32`"))
 }
 
-/// Returns the number of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
+/// Returns the number of threads, and so of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
 pub(crate) fn thread_count(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
@@ -133,7 +134,7 @@ impl Embedder for OnnxEmbedder {
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // One at a time, so that a question waits for at most one of them.
+        // Embeds one text at a time, so that a question waits for at most one of them.
         for text in texts {
             vectors.push(self.workers.embed_urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
         }
@@ -157,7 +158,7 @@ impl Embedder for OnnxEmbedder {
     }
 
     fn padding_waste(&self) -> Option<f64> {
-        // Each run has one text, so nothing is padded.
+        // Reports no padding, because each run has only one text.
         Some(0.0)
     }
 

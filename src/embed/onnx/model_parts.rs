@@ -1,4 +1,4 @@
-//! Opens the parts of a model: its tokenizer, its embedding table, and the encoder of each thread.
+//! Opens the parts of an in-process model: its tokenizer, its embedding table, and the encoder of each thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::embed::tokenizer::ModelTokenizer;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Returns a factory of encoders of vic's own.
+/// Returns a function that makes embedding functions with vic's own encoder, one for each thread.
 pub(super) fn bert_worker(
     model: BertModel,
     lookup: Arc<EmbeddingTable>,
@@ -30,12 +30,12 @@ pub(super) fn bert_worker(
     }
 }
 
-/// Loads ONNX Runtime for the CPU.
+/// Loads the ONNX Runtime library for the CPU.
 pub(super) fn load_cpu_runtime(store: &ModelStore) -> Result<Runtime> {
     Runtime::load(&store.library(EmbedDevice::Cpu.runtime_library())?, EmbedDevice::Cpu)
 }
 
-/// Returns a factory of ONNX Runtime encoders, each with its own session.
+/// Returns a function that makes embedding functions with ONNX Runtime, each with its own session, one for each thread.
 pub(super) fn onnx_worker(
     runtime: Runtime,
     file: PathBuf,
@@ -51,14 +51,14 @@ pub(super) fn onnx_worker(
     }
 }
 
-/// Opens the tokenizer of a model.
+/// Opens the tokenizer of a model, limited to the longest text that the model accepts.
 pub(super) fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
     let positions = spec.positions()?;
     let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
     Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
 }
 
-/// Opens the embedding table of a model that comes as weights.
+/// Opens the embedding table of a model that consists of weights; returns `None` for a ready-made network.
 pub(super) fn open_lookup(
     spec: &ModelSpec,
     precision: Precision,

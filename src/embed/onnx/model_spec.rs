@@ -1,4 +1,4 @@
-//! Resolves a model name, or the path of a user's own model, to the files of the model.
+//! Finds the files of an embedding model, given its name in the catalog or the path of a user's own model.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,22 +13,22 @@ use crate::embed::onnx::graph::{self, Precision};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
 
-/// Optional file of a user's own model that describes how its vectors are computed.
+/// Optional file in the folder of a user's own model, which describes how its vectors are computed.
 const RECIPE_FILE: &str = "vic.toml";
 
-/// The sentence-transformers file with the pooling mode.
+/// File in which sentence-transformers models state the pooling mode.
 const POOLING_FILE: &str = "1_Pooling/config.json";
 
-/// File names of ready-made networks in a folder, best first.
+/// File names of ready-made networks in the folder of a model, in order of preference.
 const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"];
 
-/// The precision reported for a ready-made network.
+/// Text that is reported as the precision of a ready-made network.
 const READY_MADE: &str = "as it is";
 
-/// Default number of positions.
+/// Maximum number of tokens of a ready-made network if its `config.json` does not state it.
 const DEFAULT_POSITIONS: usize = 512;
 
-/// The files of a model and the recipe of its vectors.
+/// The files of a model and the settings for computing its vectors.
 pub(crate) struct ModelSpec {
     pub(crate) name: String,
     pub(crate) recipe: VectorRecipe,
@@ -36,23 +36,23 @@ pub(crate) struct ModelSpec {
     pub(crate) network: Network,
 }
 
-/// The network of a model.
+/// The network of a model: weights, or a ready-made `.onnx` file.
 pub(crate) enum Network {
-    /// Weights; vic writes the graph.
+    /// Weights, from which vic writes the ONNX graph.
     Weights {
         config: PathBuf,
         weights: PathBuf,
-        /// Folders in which the graph is searched and written.
+        /// Folders in which the graph file is searched; it is written to the first that is writable.
         graphs: Vec<PathBuf>,
-        /// SHA-256 from the catalog, verified at installation.
+        /// SHA-256 of the weights from the catalog, verified when they were downloaded; `None` for a user's own model.
         checksum: Option<String>,
     },
-    /// A ready-made network.
+    /// A ready-made network in an `.onnx` file.
     Onnx(PathBuf),
 }
 
 impl ModelSpec {
-    /// Resolves a catalog model by name, or a model at a path: a folder or the `.onnx` file.
+    /// Finds a model by its name in the catalog, or at a path: that of its folder or of its `.onnx` file.
     pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
             return ModelSpec::from_path(store, Path::new(model));
@@ -104,7 +104,8 @@ impl ModelSpec {
         } else {
             return Err(missing("model"));
         };
-        // Exports are in `onnx/`; the other files of the model are in its parent.
+        // Searches the parent folder too: exported networks are often in `onnx/`, and the other files of the model in its
+        // parent.
         let home = [folder, folder.parent().unwrap_or(folder)]
             .into_iter()
             .find(|it| it.join("tokenizer.json").is_file())
@@ -116,7 +117,7 @@ impl ModelSpec {
                 if !config.is_file() || !weights.is_file() {
                     return Err(missing("model.onnx, and no config.json with model.safetensors,"));
                 }
-                // Never writes into the user's own folders.
+                // Writes the graph to the models directory, and never into the user's own folders.
                 let place = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex();
                 let graphs = vec![store.write_dir().join(format!("own-{}", &place[..16]))];
                 Network::Weights { config, weights, graphs, checksum: None }
@@ -126,7 +127,7 @@ impl ModelSpec {
         Ok(ModelSpec { name, recipe: read_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
     }
 
-    /// Returns the longest text in tokens that the network accepts.
+    /// Returns the maximum number of tokens that the network accepts.
     pub(crate) fn positions(&self) -> Result<usize> {
         match &self.network {
             Network::Weights { config, .. } => Ok(BertConfig::open(config)?.max_position_embeddings),
@@ -134,14 +135,14 @@ impl ModelSpec {
                 let home = self.tokenizer.parent().unwrap_or(Path::new("."));
                 let Ok(text) = std::fs::read_to_string(home.join("config.json")) else { return Ok(DEFAULT_POSITIONS) };
                 let config: PositionConfig = serde_json::from_str(&text).unwrap_or_default();
-                // RoBERTa models count positions from 2.
+                // Subtracts 2 for RoBERTa models, which count positions from 2.
                 let offset = if config.pad_token_id == Some(1) { 2 } else { 0 };
                 Ok(config.max_position_embeddings.map_or(DEFAULT_POSITIONS, |it| it.saturating_sub(offset)))
             }
         }
     }
 
-    /// Returns the fingerprint of this model's vectors for a computation.
+    /// Returns the fingerprint of this model's vectors; `computation` identifies the engine and precision.
     pub(crate) fn fingerprint(&self, computation: &str) -> Result<String> {
         let network = match &self.network {
             Network::Weights { weights, checksum: Some(sum), .. } => {
@@ -158,7 +159,7 @@ impl ModelSpec {
 }
 
 impl Network {
-    /// Returns the effective precision for a requested one.
+    /// Returns the precision in which the network computes: the requested one, unless the network is ready-made.
     pub(crate) fn precision(&self, asked: Precision) -> &'static str {
         match self {
             Network::Weights { .. } => asked.name(),
@@ -166,7 +167,7 @@ impl Network {
         }
     }
 
-    /// Returns everything that affects the numbers computed by ONNX Runtime.
+    /// Returns a text that changes with everything in the graph that affects vectors computed by ONNX Runtime.
     pub(crate) fn computation(&self, precision: Precision) -> String {
         match self {
             Network::Weights { .. } => graph_version(precision),
@@ -174,7 +175,7 @@ impl Network {
         }
     }
 
-    /// Returns the file for the runtime; writes it if it is missing or has another version.
+    /// Returns the `.onnx` file of the network; writes it if it is missing or has another version.
     pub(crate) fn onnx_file(&self, precision: Precision) -> Result<PathBuf> {
         let (config, weights) = match self {
             Network::Onnx(path) => return Ok(path.clone()),
@@ -189,7 +190,7 @@ impl Network {
         self.write_beside_graph(&name, &bytes)
     }
 
-    /// Identifies the written graph and its weights.
+    /// Returns a text that identifies the version of the graph and the weights from which it was written.
     pub(crate) fn identity(&self, precision: Precision) -> Result<String> {
         let source = match self {
             Network::Weights { checksum: Some(sum), .. } => sum.clone(),
@@ -199,19 +200,19 @@ impl Network {
         Ok(format!("{}/{source}", graph_version(precision)))
     }
 
-    /// Returns the candidate paths of a file that belongs to the graph.
+    /// Returns the paths at which a file that belongs to the graph may be, in order of preference.
     pub(crate) fn candidate_paths(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
         folders.iter().map(move |it| it.join(name))
     }
 
-    /// Writes a file that belongs to the graph.
+    /// Writes a file that belongs to the graph to the first folder that is writable, and returns its path.
     pub(crate) fn write_beside_graph(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
-        let mut last = Error::internal("no folder for the graph");
+        let mut last = Error::internal("the model has no folder for its graph");
         for place in self.candidate_paths(name) {
             match write_file(&place, bytes) {
                 Ok(()) => return Ok(place),
-                // A checkout or shared folder may be read-only; the next folder belongs to the user.
+                // Tries the next folder, which belongs to the user, because a shared folder may be read-only.
                 Err(error) => last = error,
             }
         }
@@ -244,7 +245,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     persist_readable(temporary, path)
 }
 
-/// Hashes a file in pieces, so that a large model does not need its size in memory.
+/// Returns the hash of a file, which is read in pieces, so that a large model is never in memory as a whole.
 fn file_hash(path: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(path).io_context("open", path)?).io_context("read", path)?;
@@ -282,6 +283,6 @@ fn read_recipe(home: &Path) -> Result<VectorRecipe> {
     match (config.pooling_mode_mean_tokens, config.pooling_mode_cls_token) {
         (true, false) => Ok(VectorRecipe::default()),
         (false, true) => Ok(VectorRecipe { pooling: Pooling::Cls, ..VectorRecipe::default() }),
-        _ => Err(Error::invalid(format!("`{}` asks for a pooling that is neither mean nor CLS", path.display()))),
+        _ => Err(Error::invalid(format!("`{}` requires a pooling that is neither mean nor CLS", path.display()))),
     }
 }

@@ -1,16 +1,16 @@
-//! The subset of ONNX protobuf messages that vic's graphs need, with the field numbers of `onnx.proto`.
+//! The protobuf messages of the ONNX format that vic's graphs need, with the field numbers of `onnx.proto`.
 
 use prost::Message;
 
-/// `AttributeProto.AttributeType.FLOAT`.
+/// Attribute type FLOAT (`AttributeProto.AttributeType.FLOAT`).
 const ATTRIBUTE_FLOAT: i32 = 1;
-/// `AttributeProto.AttributeType.INT`.
+/// Attribute type INT (`AttributeProto.AttributeType.INT`).
 const ATTRIBUTE_INT: i32 = 2;
-/// `TensorProto.DataType.FLOAT`.
+/// Tensor element type FLOAT (`TensorProto.DataType.FLOAT`).
 pub(super) const FLOAT: i32 = 1;
-/// `TensorProto.DataType.INT8`.
+/// Tensor element type INT8 (`TensorProto.DataType.INT8`).
 pub(super) const INT8: i32 = 3;
-/// `TensorProto.DataType.INT64`.
+/// Tensor element type INT64 (`TensorProto.DataType.INT64`).
 #[cfg(test)]
 pub(super) const INT64: i32 = 7;
 
@@ -127,19 +127,19 @@ pub(super) struct Dimension {
 }
 
 impl AttributeProto {
-    /// Creates a floating point attribute.
+    /// Creates an attribute of an operator with a floating point value.
     pub(super) fn float(name: &str, value: f32) -> AttributeProto {
         AttributeProto { name: Some(name.into()), f: Some(value), i: None, kind: Some(ATTRIBUTE_FLOAT) }
     }
 
-    /// Creates an integer attribute.
+    /// Creates an attribute of an operator with an integer value.
     pub(super) fn int(name: &str, value: i64) -> AttributeProto {
         AttributeProto { name: Some(name.into()), f: None, i: Some(value), kind: Some(ATTRIBUTE_INT) }
     }
 }
 
 impl ValueInfoProto {
-    /// Describes a tensor of this element type; a dimension is a number, or a name if it varies.
+    /// Describes an input or output tensor; each dimension is a number, or a name if it varies.
     pub(super) fn tensor(name: &str, elem_type: i32, dimensions: &[Result<i64, &str>]) -> ValueInfoProto {
         let dim = dimensions
             .iter()

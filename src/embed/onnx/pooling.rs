@@ -1,11 +1,11 @@
-//! Pools token vectors into the vector of the text.
+//! Combines the vectors of tokens to the vector of a text (pooling).
 
 use crate::embed::embedder::Vector;
 use crate::embed::model_catalog::{Pooling, VectorRecipe};
 use crate::error::{Error, Result};
 
-/// Pools `tokens` (row-major, `width` numbers per row, no padding), truncates if the recipe says so, and normalises. A
-/// single row is a vector that the model has already pooled.
+/// Combines the token vectors `tokens` (row-major, `width` numbers per row, no padding) to one vector, truncates it if the
+/// recipe says so, and normalises it. A single row is a vector that the model has already pooled.
 pub(crate) fn pool_tokens(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
     let kept = recipe.truncate_dim.unwrap_or(width);
     if width == 0 || kept == 0 || kept > width || tokens.is_empty() || !tokens.len().is_multiple_of(width) {
@@ -14,7 +14,7 @@ pub(crate) fn pool_tokens(tokens: &[f32], width: usize, recipe: &VectorRecipe) -
     let mut vector = match recipe.pooling {
         Pooling::Cls => tokens[..kept].to_vec(),
         Pooling::Mean => {
-            // Dividing by the number of rows is unnecessary before normalisation.
+            // Computes the sum instead of the mean, because the vector is normalised below.
             let mut sum = vec![0f32; kept];
             for row in tokens.chunks_exact(width) {
                 sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);

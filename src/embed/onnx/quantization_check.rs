@@ -1,5 +1,5 @@
-//! Checks that a model's int8 vectors stay close to its fp32 vectors. Runs once, when the model is fetched; a failure
-//! is recorded beside the graph.
+//! Checks that the int8 vectors of a model are close to its fp32 vectors. Runs once, when the model is downloaded; a
+//! failure is recorded in a file beside the graph.
 
 use std::fs::{read_to_string, remove_file};
 
@@ -15,23 +15,24 @@ use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::embed::sample::sample_texts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Marker file of a refused model: its identity and the reason.
+/// File that records that int8 is refused for a model: its identity, and the reason.
 const REFUSAL_FILE: &str = "model.int8.refused";
 
-/// Number of texts compared, of 10 to 300 words.
+/// Number of texts, of 10 to 300 words, whose vectors are compared.
 const TEXTS: usize = 24;
 
-/// Minimum mean cosine for vic's own encoder. It has one scale per token; MiniLM reaches 0.998.
+/// Minimum mean cosine for vic's own encoder, which has one scale per token; MiniLM reaches 0.998.
 const MIN_COSINE_BERT: f32 = 0.995;
 
-/// Minimum mean cosine for ONNX Runtime. It has one scale per text; MiniLM reaches 0.9947 there, with the same results.
+/// Minimum mean cosine for ONNX Runtime, which has one scale per text; MiniLM reaches 0.9947, with the same search results.
 const MIN_COSINE_RUNTIME: f32 = 0.99;
 
-/// Returns the mean cosine between int8 and fp32 vectors, using the engine that runs the model on this machine. `None`
-/// for a ready-made network, which vic did not quantise. Takes seconds.
+/// Returns the mean cosine between int8 and fp32 vectors, computed by the engine that runs the model on this machine.
+/// Returns `None` for a ready-made network, which vic did not quantise. Takes seconds.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] if they are too far apart; the files are corrupt; ONNX Runtime is missing.
+/// [`ErrorCode::FailedPrecondition`] if the vectors differ too much; other errors if files are damaged or ONNX Runtime is
+/// missing.
 pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
     let spec = ModelSpec::from_entry(store, entry)?;
     let Network::Weights { config, weights, checksum, .. } = &spec.network else { return Ok(None) };
@@ -46,7 +47,7 @@ pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> 
             onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
         }
     };
-    // The fp32 graph is four times as large and needed only once.
+    // Writes the fp32 graph into a temporary folder, because it is four times as large and needed only once.
     let folder = tempfile::tempdir_in(store.write_dir()).io_context("create a folder in", store.write_dir())?;
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
@@ -57,7 +58,7 @@ pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> 
     checked.map(Some)
 }
 
-/// Rejects int8 for a model that failed the check when it was fetched.
+/// Returns an error if int8 is requested for a model that failed the check when it was downloaded.
 pub(crate) fn reject_if_refused(network: &Network, precision: Precision) -> Result<()> {
     let noted = network
         .candidate_paths(REFUSAL_FILE)
@@ -69,7 +70,7 @@ pub(crate) fn reject_if_refused(network: &Network, precision: Precision) -> Resu
     }
 }
 
-/// Records the outcome for [`reject_if_refused`].
+/// Records the outcome of the check, for [`reject_if_refused`].
 pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result<()> {
     match checked {
         Ok(_) => network
@@ -84,12 +85,12 @@ pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result
 }
 
 fn require_cosine(model: &str, cosine: f32, least: f32) -> Result<f32> {
-    // Also rejects NaN.
+    // This comparison also rejects NaN.
     if cosine >= least {
         return Ok(cosine);
     }
     Err(int8_refused_error(format!(
-        "int8 vectors of `{model}` differ too much from fp32: mean cosine {cosine:.4}, at least {least}"
+        "int8 vectors of `{model}` differ too much from fp32: the mean cosine is {cosine:.4}, but must be at least {least}"
     )))
 }
 

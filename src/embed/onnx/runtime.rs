@@ -1,4 +1,4 @@
-//! ONNX Runtime: loaded once per process from the models directory, with telemetry off. Start reading at [`Runtime`].
+//! The ONNX Runtime library, which is loaded once per process from the models directory, with telemetry off.
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -13,22 +13,22 @@ use crate::config::EmbedDevice;
 use crate::error::{Error, ErrorCode, Result};
 use vic_kernels::onnx_arena;
 
-/// Environment variable that the library reads when it is loaded. Without it, the library writes to the home directory
-/// and sends telemetry to its vendor; setting an option afterwards is too late.
+/// Environment variable that ONNX Runtime reads when it is loaded. If it is not set, the library writes to the home
+/// directory and sends telemetry to its vendor; setting an option afterwards is too late.
 const TELEMETRY_VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
-/// The single environment of the process. It is never dropped.
+/// The ONNX Runtime environment; a process can have only one. It is never dropped.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 static LOAD_LOCK: Mutex<()> = Mutex::new(());
 
-/// Turns off ONNX Runtime's telemetry for this process and its children. Call it first in `main`, while there is only
-/// one thread. Without it no model is loaded.
+/// Turns off the telemetry of ONNX Runtime for this process and its children. Call this first in `main`, while there is
+/// only one thread. If it is not called, ONNX Runtime is not loaded.
 pub fn disable_telemetry() {
-    // A failure shows when a model is loaded: without the variable that is refused.
+    // Ignores an error, because without the variable every attempt to load a model fails.
     vic_system::environment::set_variable_before_threads(TELEMETRY_VARIABLE, "1").ok();
 }
 
-/// The library and its compute device.
+/// The loaded library and the device on which it computes.
 #[derive(Clone, Copy)]
 pub(crate) struct Runtime {
     environment: &'static Environment,
@@ -36,37 +36,37 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Loads the library at this path, unless the process has already loaded one.
+    /// Loads the library at a path, unless the process has already loaded one.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`] with a hint.
+    /// [`ErrorCode::FailedPrecondition`] with a hint if the library cannot be loaded.
     pub(crate) fn load(library: &Path, device: EmbedDevice) -> Result<Runtime> {
         Ok(Runtime { environment: environment(library)?, device })
     }
 
-    /// Opens a model with `threads` intra-operator threads. For high throughput, several single-threaded sessions are
+    /// Opens a model for runs with `threads` threads each. For high throughput, several sessions with one thread are
     /// faster.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`]: the model or the device is unusable.
+    /// [`ErrorCode::FailedPrecondition`]: the model or the device cannot be used.
     pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
         load_session(model, self.builder(threads))
     }
 
-    /// Opens a model that allocates from the shared [`onnx_arena`] and returns its memory after a run.
+    /// Opens a model that allocates memory from the shared [`onnx_arena`] and returns it after a run.
     ///
     /// # Errors
-    /// As [`Runtime::session`].
+    /// The same errors as [`Runtime::session`].
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
             onnx_arena::ensure_created(self.environment)?;
-            // Weights are allocated outside the arena; otherwise it could never return memory.
+            // Allocates the weights outside the arena, because it could otherwise never return memory.
             Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };
         load_session(model, in_arena())
     }
 
-    /// Returns a session builder with the common options.
+    /// Returns a session builder with the options that all models share.
     pub(super) fn builder(self, threads: usize) -> ort::Result<SessionBuilder> {
         let builder = Session::builder(self.environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
@@ -74,14 +74,14 @@ impl Runtime {
             .with_inter_threads(1)?
             .with_intra_op_spinning(false)?
             .with_inter_op_spinning(false)?
-            // The runtime keeps a pattern for each text length, and there are hundreds.
+            // Turns off memory patterns: the runtime would keep one for each text length, and there are hundreds.
             .with_memory_pattern(false)?
-            // The fused operator is several times slower than its parts on processors without its fast path.
+            // Turns off this fused operator: it is several times slower than its parts on processors without its fast path.
             .with_disabled_optimizers("SkipLayerNormFusion")?
             .with_log_level(LogLevel::Error)?;
         Ok(match self.device {
             EmbedDevice::Cpu => builder,
-            // Without TF32, the vectors equal those of the CPU, so an index can switch between the two.
+            // Turns off TF32, so that the vectors equal those of the CPU, and an index can be used with either device.
             EmbedDevice::Cuda => {
                 builder.with_execution_providers([CUDA::default().with_tf32(false).build().error_on_failure()])?
             }
@@ -95,7 +95,7 @@ fn load_session(model: &Path, builder: ort::Result<SessionBuilder>) -> Result<Se
     })
 }
 
-/// Loads the library on first use.
+/// Returns the environment; loads the library at the first call.
 fn environment(library: &Path) -> Result<&'static Environment> {
     let _loading = LOAD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(environment) = ENVIRONMENT.get() {

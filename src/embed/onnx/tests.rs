@@ -9,7 +9,7 @@ use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine};
 use crate::embed::onnx::graph::tests::{TinyBert, TinyShape, write_tokenizer};
 use crate::error::ErrorCode;
 
-/// Sets the environment once, before any test here loads the library.
+/// Turns off telemetry once, before a test loads ONNX Runtime.
 pub(super) fn without_telemetry() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(disable_telemetry);
@@ -90,12 +90,12 @@ async fn int8_vectors_are_close_to_fp32() {
     assert!(mean >= 0.99, "{mean}");
 }
 
-/// The default model on vic's own encoder. Slow on processors without the instructions.
+/// Opens the default model on vic's own encoder, which is slow on processors without fast kernels.
 async fn own_model() -> OnnxEmbedder {
     open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Own).await.expect("run `make models` first")
 }
 
-/// Prose of many lengths: empty, one token, and prefixes up to beyond the model's longest text.
+/// Returns texts of many lengths: empty, one token, and prefixes of prose up to more than the model's longest text.
 fn prose() -> Vec<String> {
     let words: Vec<&str> = include_str!("../../lib.rs").split_whitespace().filter(|it| *it != "//!").collect();
     let passage = |count: usize| words[count % 97..].iter().take(count).copied().collect::<Vec<_>>().join(" ");
@@ -173,7 +173,7 @@ async fn missing_model_error_hints_pull_command() {
     assert_eq!(error.hint.as_deref(), Some("run `vic models pull all-MiniLM-L6-v2`"));
 }
 
-/// A models directory with a tiny model and its own catalog.
+/// Makes a models directory with a tiny model and a catalog of its own.
 fn tiny_models(recipe: &str) -> tempfile::TempDir {
     tiny_models_of(&TinyBert::random(7), recipe)
 }
@@ -268,7 +268,7 @@ async fn refused_int8_model_stays_refused_until_refetched() {
     model("int8").await.expect("changed weights are not refused");
 }
 
-/// A tiny model that vic's own encoder supports, with heads of this width.
+/// Makes a tiny model that vic's own encoder supports, with heads of this width.
 fn fitting(width: usize) -> TinyBert {
     TinyBert::shaped(TinyShape { hidden: 2 * width, heads: 2, layers: 2, inner: 128 }, 5)
 }

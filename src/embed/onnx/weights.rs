@@ -1,4 +1,4 @@
-//! The weights of a BERT model: `config.json` and `model.safetensors`, read tensor by tensor so that the whole file is
+//! Reads the files of a BERT model: `config.json`, and `model.safetensors` tensor by tensor, so that the whole file is
 //! never in memory.
 
 use std::cell::RefCell;
@@ -14,10 +14,11 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Size limit of the header; headers of supported models are far smaller.
+/// Maximum bytes of the header of a safetensors file; a file with a longer one is rejected. Headers of supported models are
+/// far smaller.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
 
-/// The shape of a BERT model, as in `config.json`.
+/// The sizes and settings of a BERT model in `config.json`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct BertConfig {
     #[serde(default = "bert")]
@@ -51,7 +52,7 @@ fn default_epsilon() -> f32 {
 }
 
 impl BertConfig {
-    /// Reads `config.json` and rejects models that the graph writer does not support.
+    /// Reads `config.json`, and fails for models that are not plain BERT encoders, which the graph writer does not support.
     pub(crate) fn open(path: &Path) -> Result<BertConfig> {
         let text = std::fs::read_to_string(path).io_context("read", path)?;
         let config: BertConfig = serde_json::from_str(&text)
@@ -72,7 +73,7 @@ impl BertConfig {
     }
 }
 
-/// An open `model.safetensors`.
+/// An open `model.safetensors` file.
 pub(crate) struct Weights {
     path: PathBuf,
     file: RefCell<File>,
@@ -82,7 +83,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Weights> {
         let mut file = File::open(path).io_context("open", path)?;
         let broken = |text: &str| {
@@ -108,7 +109,7 @@ impl Weights {
         Ok(Weights { path: path.to_path_buf(), file: RefCell::new(file), data_start: 8 + length, tensors, prefix })
     }
 
-    /// Reads a matrix or vector, row-major, and checks its shape.
+    /// Reads a tensor as row-major numbers, and checks its shape.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let found = &self.tensor_info(name)?.shape;
         if found != shape {
@@ -119,7 +120,7 @@ impl Weights {
         Ok(numbers)
     }
 
-    /// Returns the height and width of a matrix.
+    /// Returns the number of rows and columns of a matrix.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<[usize; 2]> {
         let shape = &self.tensor_info(name)?.shape;
         shape
@@ -128,7 +129,7 @@ impl Weights {
             .map_err(|_| self.invalid_model(&format!("`{name}` has the shape {shape:?}, not a matrix")))
     }
 
-    /// Passes the numbers of a tensor to `take` piece by piece, so that large tensors need no second copy.
+    /// Reads a tensor and passes its numbers to `take` piece by piece, so that large tensors need no second copy in memory.
     pub(crate) fn read(&self, name: &str, take: &mut dyn FnMut(&[f32])) -> Result<()> {
         const PIECE: usize = 1 << 20;
         let info = self.tensor_info(name)?;
@@ -160,7 +161,7 @@ impl Weights {
         self.tensors.get(&full).ok_or_else(|| self.invalid_model(&format!("`{full}` is missing")))
     }
 
-    /// Returns an error about the contents of the file.
+    /// Returns the error that the content of the file is invalid; `text` is the reason.
     pub(crate) fn invalid_model(&self, text: &str) -> Error {
         Error::new(ErrorCode::DataLoss, format!("`{}` is not a valid BERT model: {text}", self.path.display()))
     }

@@ -1,8 +1,8 @@
-//! Worker threads that run the model, with priority queues.
+//! The threads that run an in-process model, with queues for questions, urgent texts and passages.
 //!
-//! Threads for passages run at the lowest priority of the machine and sleep to stay within the CPU share for indexing.
-//! They cannot raise their priority again, so one extra thread serves waiting callers: questions first, then texts of
-//! files that were just saved.
+//! Threads for passages run at the lowest priority of the machine and sleep to stay within the CPU budget for indexing.
+//! They cannot raise their priority again, so one extra thread serves callers that wait: questions first, then urgent
+//! texts, of files that were just saved.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +16,14 @@ use crate::embed::embedder::Vector;
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
-/// Queued passages per thread: enough to keep the thread busy, but memory does not grow with the number of callers.
+/// Maximum number of queued passages per thread: enough to keep the thread busy, while memory does not grow with the number
+/// of callers.
 const WAITING_PER_THREAD: usize = 8;
 
-/// The function that embeds a text. Created on its own thread.
+/// A function that computes the vector of a text. Each worker thread creates its own.
 pub(crate) type EmbedFn = Box<dyn FnMut(&str) -> Result<Vector>>;
 
-/// The worker threads of one model. Dropping it stops them after the current text.
+/// The worker threads of one model. Dropping this stops them after their current texts.
 pub(crate) struct WorkerThreads {
     queue: Arc<Queue>,
     permits: Arc<Semaphore>,
@@ -43,12 +44,12 @@ struct State {
     closed: bool,
 }
 
-/// The queues that a thread serves.
+/// The queues that a worker thread serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueKind {
-    /// Questions and urgent texts, at the priority of the daemon.
+    /// Questions and urgent texts, served at the priority of the daemon.
     Interactive,
-    /// Passages, at the lowest priority of the machine.
+    /// Passages, served at the lowest priority of the machine.
     Passages,
 }
 
@@ -64,12 +65,13 @@ impl State {
 struct Job {
     text: String,
     reply: oneshot::Sender<Result<Vector>>,
-    /// The queue permit of a passage, released when the job is done.
+    /// Permit for the place of a passage in the queue, released when the job is done.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl WorkerThreads {
-    /// Starts `count` threads for passages and one for waiting callers, and blocks until each has its model.
+    /// Starts `count` threads for passages and one for questions and urgent texts. Blocks until each thread has loaded its
+    /// model with `make`.
     pub(crate) fn start(
         count: usize,
         make: impl Fn() -> Result<EmbedFn> + Send + Sync + 'static,
@@ -110,22 +112,22 @@ impl WorkerThreads {
         self.threads.len() - 1
     }
 
-    /// Embeds one text with the highest priority.
+    /// Computes the vector of one text with the highest priority.
     pub(crate) async fn embed_question(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.questions, Job { text, reply, _place: None });
         flatten_reply(answer.await)
     }
 
-    /// Embeds one text ahead of all queued passages.
+    /// Computes the vector of one text before all queued passages, but after questions.
     pub(crate) async fn embed_urgent(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.urgent, Job { text, reply, _place: None });
         flatten_reply(answer.await)
     }
 
-    /// Embeds texts and returns the vectors in their order. Runs the longest texts first, so that all threads end at
-    /// about the same time.
+    /// Computes the vectors of texts and returns them in the order of the texts. Runs the longest texts first, so that all
+    /// threads finish at about the same time.
     pub(crate) async fn embed_passages(&self, texts: Vec<String>) -> Result<Vec<Vector>> {
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(texts[at].len()));
@@ -151,7 +153,7 @@ impl Drop for WorkerThreads {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // Sessions must be dropped before the process unloads the library.
+            // Waits for the thread, because its session must be dropped before the process unloads the library.
             let _ = thread.join();
         }
     }
@@ -160,7 +162,7 @@ impl Drop for WorkerThreads {
 impl Queue {
     fn push(&self, lane: impl FnOnce(&mut State) -> &mut VecDeque<Job>, job: Job) {
         lane(&mut self.lock()).push_back(job);
-        // A single notified thread might serve the other queue.
+        // Notifies all threads, because a single one might serve the other queues.
         self.arrived.notify_all();
     }
 
@@ -186,7 +188,7 @@ impl Queue {
                 continue;
             }
             let begun = Instant::now();
-            // If the thread died, its share of the queue would wait forever.
+            // Catches panics, because without this thread its queue might never be served.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
             if lane == QueueKind::Passages {
@@ -208,7 +210,7 @@ fn flatten_reply(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> R
 mod tests {
     use super::*;
 
-    /// A model that logs its texts and blocks on the gate before each one.
+    /// Makes a model that logs each text and then waits until the gate is unlocked.
     fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<EmbedFn> + Send + Sync {
         move || {
             let (log, gate) = (log.clone(), gate.clone());
@@ -228,7 +230,7 @@ mod tests {
         let texts: Vec<String> = ["aa", "a", "aaaa", "aaa"].map(String::from).to_vec();
         let vectors = lanes.embed_passages(texts).await.unwrap();
         assert_eq!(vectors, [[2.0], [1.0], [4.0], [3.0]]);
-        // The first text may start before the second is queued; the rest is sorted in any case.
+        // The longest text is queued first, so the order does not depend on when the thread starts.
         assert_eq!(log.lock().unwrap().as_slice(), ["aaaa", "aaa", "aa", "a"]);
     }
 
@@ -244,7 +246,7 @@ mod tests {
             let texts = ["urgent"; 3].map(|it| urgent.embed_urgent(it.into()));
             futures::future::try_join_all(texts).await
         });
-        // One of each kind is running, and the others are queued.
+        // Waits until one passage and one urgent text are running, and the others are queued.
         while log.lock().unwrap().len() < 2 || lanes.queue.lock().urgent.len() < 2 {
             std::thread::yield_now();
         }

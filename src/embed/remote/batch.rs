@@ -1,4 +1,4 @@
-//! Embeds texts in batches of similar length, isolates the text that fails a batch, and checks the vectors.
+//! Embeds texts on a server in batches of similar length, finds the text that makes a batch fail, and checks the vectors.
 
 use std::ops::Range;
 
@@ -10,39 +10,40 @@ use crate::embed::tokenizer::truncate_to_tokens;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The counts
-/// come from [`crate::embed::tokenizer::TokenEstimate`], because servers do not expose their tokenizer. Sixteen full-length texts
-/// take a server without a graphics card about a second, so a failure costs little and other clients do not wait long.
+/// Maximum estimated tokens of one request. Each text counts as long as the longest in the request, because many servers
+/// pad. The counts come from [`crate::embed::tokenizer::TokenEstimate`], because servers do not make their tokenizer
+/// available. Sixteen full-length texts take a server without a graphics card about a second, so a failure costs little and
+/// other clients do not wait long.
 const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
 
-/// Maximum texts in one request: common servers accept no more.
+/// Maximum number of texts in one request: common servers accept no more.
 pub(super) const BATCH_TEXTS: usize = 64;
 
-/// Concurrent requests of one call: the next batch is in transit while the server computes. Servers queue requests that
-/// they cannot run in parallel.
+/// Number of concurrent requests of one call, so that the next batch is sent while the server computes. Servers queue
+/// requests that they cannot run in parallel.
 pub(super) const CONCURRENT_REQUESTS: usize = 2;
 
-/// Longest text in tokens. Every common embedding model accepts it; the count is an estimate.
+/// Maximum length of a text in estimated tokens, special tokens included; every common embedding model accepts this length.
 pub(super) const MAX_TOKENS: usize = 512;
 
-/// A text that every model can embed.
+/// A text that every model can embed, to test a server.
 pub(super) const PROBE: &str = "probe";
 
-/// The wire protocol of an embedding server.
+/// The protocol of an embedding server.
 #[async_trait::async_trait]
 pub(super) trait Wire: Send + Sync {
-    /// Embeds one batch with one request, retried while the server is busy.
+    /// Embeds one batch of texts with one request, which is retried while the server is busy.
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure>;
 
-    /// Returns what distinguishes two models of the same name, for the fingerprint.
+    /// Returns a text that distinguishes models of the same name, for the fingerprint.
     ///
     /// # Errors
-    /// The server cannot report it now. That must not look like another model.
+    /// The server cannot report it now. This must be an error, because another text would count as another model.
     async fn weights(&self) -> Result<String>;
 }
 
-/// Embeds any number of texts, each truncated to the limit of `tokens`, and returns the vectors in the order of the
-/// texts. One bad text fails a whole request, so a failed batch is bisected to find it.
+/// Embeds any number of texts, each truncated to the limit of `tokens`, and returns the vectors in the order of the texts.
+/// A failed batch is halved repeatedly, to find the text that makes the request fail.
 pub(super) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn TokenCounter) -> Result<Vec<Vector>> {
     let batches = LengthBatches::new(texts, tokens);
     let mut vectors = vec![Vector::new(); texts.len()];
@@ -59,9 +60,9 @@ pub(super) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn To
 
 /// Texts grouped into batches of similar length.
 struct LengthBatches {
-    /// Truncated, longest first: a request too large for the server then fails first instead of last.
+    /// The truncated texts, longest first, so that a request that is too large for the server fails first instead of last.
     texts: Vec<String>,
-    /// The position of each text in the caller's order.
+    /// For each text in `texts`, its position in the caller's order.
     positions: Vec<usize>,
     ranges: Vec<Range<usize>>,
 }
@@ -96,7 +97,7 @@ impl LengthBatches {
     }
 }
 
-/// Embeds one batch and returns each vector with the position of its text.
+/// Embeds one batch and returns each vector with the position of its text in the caller's order.
 async fn embed_batch(wire: &dyn Wire, batches: &LengthBatches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
     let mut vectors = Vec::with_capacity(whole.len());
     let mut waiting = vec![whole];
@@ -110,7 +111,8 @@ async fn embed_batch(wire: &dyn Wire, batches: &LengthBatches, whole: Range<usiz
                 check_server_embeds(wire, &batches.texts[start], &error).await?;
                 let (number, all) = (batches.positions[start] + 1, batches.texts.len());
                 let message = format!("text {number} of {all} cannot be embedded: {error}");
-                // This code tells the caller that only this text failed and the others can proceed.
+                // Returns `InvalidArgument`, which tells the caller that only this text failed and the others can be
+                // embedded.
                 return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
             }
             Err(Failure::Content(_)) => {
@@ -123,11 +125,11 @@ async fn embed_batch(wire: &dyn Wire, batches: &LengthBatches, whole: Range<usiz
     Ok(vectors)
 }
 
-/// Checks that the server can embed at all before a text is blamed. A server without a loaded model, or out of memory,
-/// rejects every text.
+/// Checks that the server can embed at all, before an error is attributed to a text. A server without a loaded model, or
+/// without free memory, rejects every text.
 ///
 /// # Errors
-/// The server cannot embed [`PROBE`] ([`ErrorCode::Unavailable`]).
+/// [`ErrorCode::Unavailable`] if the server cannot embed [`PROBE`].
 async fn check_server_embeds(wire: &dyn Wire, text: &str, said: &Error) -> Result<()> {
     if text == PROBE {
         return Ok(());
@@ -138,12 +140,13 @@ async fn check_server_embeds(wire: &dyn Wire, text: &str, said: &Error) -> Resul
         Err(Failure::Content(_)) => {
             let text = format!("the embedding server rejects every text: {}", said.message);
             Err(Error::new(ErrorCode::Unavailable, text)
-                .hint("check the server: is the model loaded, is there enough memory?"))
+                .hint("check that the server has loaded the model and has enough memory"))
         }
     }
 }
 
-/// Checks the number of vectors, normalises them (not every server does), and rejects zero or non-finite norms.
+/// Checks the number of vectors, rejects zero or non-finite norms, and normalizes the vectors, because not every server
+/// does.
 fn check_and_normalise(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vector>, Failure> {
     let broken = |text: &str| Failure::Content(Error::new(ErrorCode::FailedPrecondition, text));
     if vectors.len() != count {
@@ -159,7 +162,7 @@ fn check_and_normalise(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vec
     Ok(vectors)
 }
 
-/// Checks that every vector is as long as that of the probe.
+/// Checks that every vector is as long as the vector of the probe was.
 pub(super) fn check_dimension(vectors: &[Vector], dimension: usize) -> Result<()> {
     match vectors.iter().find(|it| it.len() != dimension) {
         None => Ok(()),

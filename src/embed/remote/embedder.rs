@@ -1,4 +1,4 @@
-//! The embedder over a remote server, independent of its wire format.
+//! The embedding model on a server, independent of the server's protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::embed::tokenizer::TokenEstimate;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Timeout of a query embedding. A server may hang or still be loading a model; the question is then answered by
-/// keyword search alone. Indexing has a longer timeout.
+/// Timeout for embedding a query. If a server hangs or is still loading a model, the question is answered by keyword search
+/// alone. Indexing has a longer timeout.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
 
 /// An embedding model on a server.
@@ -25,7 +25,8 @@ pub(super) struct RemoteEmbedder<W> {
 }
 
 impl<W: Wire> RemoteEmbedder<W> {
-    /// Determines the vector length and the fingerprint of a model. `backend` names the kind of server.
+    /// Opens a model: embeds a probe to determine the vector length, and computes the fingerprint. `backend` is the name of
+    /// the kind of server.
     pub(super) async fn probe(wire: W, backend: &str, model: &str) -> Result<RemoteEmbedder<W>> {
         let tokens = Arc::new(TokenEstimate::new(batch::MAX_TOKENS));
         let probe = batch::embed_all(&wire, &[batch::PROBE.to_string()], tokens.as_ref()).await?;
@@ -56,7 +57,7 @@ impl<W: Wire> Embedder for RemoteEmbedder<W> {
             let late = format!("the server of {} did not answer within {} s", self.name, QUERY_TIMEOUT.as_secs());
             Error::new(ErrorCode::DeadlineExceeded, late)
         })??;
-        vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
+        vectors.pop().ok_or_else(|| Error::internal("the server returned no vector for the question"))
     }
 
     fn dimension(&self) -> usize {
@@ -84,8 +85,8 @@ impl<W: Wire> Embedder for RemoteEmbedder<W> {
     }
 }
 
-/// Identifies a server's model. `weights` distinguishes models of the same name: the model's digest if the server
-/// reports one, otherwise the server's address, so that another server counts as another model.
+/// Returns the fingerprint of a server's model. `weights` distinguishes models of the same name: the model's digest if the
+/// server reports one, otherwise the server's address, so that another server counts as another model.
 fn fingerprint(backend: &str, model: &str, weights: &str, dimension: usize) -> String {
     let all = format!("{backend}\0{model}\0{weights}\0{dimension}");
     blake3::hash(all.as_bytes()).to_hex()[..32].to_string()

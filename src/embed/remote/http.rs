@@ -1,4 +1,4 @@
-//! Requests to a server: posts and gets JSON, retries while the server is busy, and turns its answers into errors.
+//! HTTP requests to model servers: sends and receives JSON, retries while the server is busy, and converts error responses.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use serde::de::DeserializeOwned;
 use crate::egress::{self, HttpClient};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Attempts while the server is busy, for background requests.
+/// Maximum number of attempts of a background request while the server is busy.
 pub(super) const MAX_ATTEMPTS: u32 = 5;
 
-/// Maximum bytes of an answer: a full request with vectors ten times as long as any model's.
+/// Maximum bytes of a response: enough for a full request with vectors ten times as long as any model's.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Bytes of an error response that are read.
+/// Maximum bytes of an error response that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// Maximum characters of a server's message, or of a parse error, in an error text.
+/// Maximum number of characters of a server's message, or of a parse error, that an error quotes.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Upper bound on the delay that a server may request with `retry-after`.
+/// Maximum delay that a server can request with `retry-after`; longer ones are reduced to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
-/// Backoff before the first retry; it doubles with each retry.
+/// Delay before the first retry; it doubles with each further retry.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 
-/// Why a batch failed.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server rejected the content; smaller batches may succeed.
     Content(Error),
-    /// The server or the request as a whole failed.
+    /// The server failed, or rejected the request whatever its content.
     Request(Error),
 }
 
-/// Posts JSON and returns the parsed JSON answer; retries with exponential backoff while the server is busy.
+/// Posts JSON and returns the parsed JSON response; retries with exponential backoff while the server is busy.
 pub(super) async fn post<T: DeserializeOwned>(
     client: &HttpClient,
     url: &str,
@@ -45,7 +45,7 @@ pub(super) async fn post<T: DeserializeOwned>(
     send_with_retries(client, client.post(url).json(body), url, MAX_ATTEMPTS).await
 }
 
-/// As [`post`], without retries, for interactive requests.
+/// Like [`post`], but without retries, for requests for which a user waits.
 pub(crate) async fn post_once<T: DeserializeOwned>(
     client: &HttpClient,
     url: &str,
@@ -54,7 +54,7 @@ pub(crate) async fn post_once<T: DeserializeOwned>(
     send_with_retries(client, client.post(url).json(body), url, 1).await
 }
 
-/// Gets JSON, with the retries of [`post`].
+/// Sends a GET request and returns the parsed JSON response, with the same retries as [`post`].
 pub(super) async fn get<T: DeserializeOwned>(client: &HttpClient, url: &str) -> Result<T, Failure> {
     send_with_retries(client, client.get(url), url, MAX_ATTEMPTS).await
 }
@@ -73,7 +73,7 @@ pub(super) async fn send_with_retries<T: DeserializeOwned>(
             Ok(response) if response.status().is_success() => {
                 let read = async {
                     let body = read_answer(response).await?;
-                    // The message quotes the offending value, which may be long.
+                    // Truncates the message, because it quotes the invalid value, which may be long.
                     serde_json::from_slice(&body)
                         .map_err(|error| error.to_string().chars().take(MAX_MESSAGE_CHARS).collect::<String>())
                 };
@@ -102,17 +102,17 @@ pub(super) async fn send_with_retries<T: DeserializeOwned>(
     }
 }
 
-/// Reads a response body, or says why not. Bodies over the size limit are rejected.
+/// Reads a response body, up to the maximum size of a response. Returns a message if that fails or the body is too long.
 pub(crate) async fn read_answer(response: Response) -> Result<Vec<u8>, String> {
     read_body(response, MAX_ANSWER_BYTES).await
 }
 
-/// Reads a response body of up to `most` bytes, or says why not.
+/// Reads a response body of up to `most` bytes. Returns a message if that fails or the body is too long.
 async fn read_body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(|error| egress::innermost_cause(&error))? {
         if body.len() + part.len() > most {
-            return Err(format!("it is longer than {} KiB", most >> 10));
+            return Err(format!("the response is longer than {} KiB", most >> 10));
         }
         body.extend_from_slice(&part);
     }
@@ -123,14 +123,14 @@ fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY)
 }
 
-/// Classifies an error response: caused by the content, or by the request as a whole.
+/// Classifies an error response: caused by the content of the request, or independent of it.
 fn classify_error(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
     let error = error_from_response(url, status, headers, body);
     if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
-/// Converts an error response into an error with the server's own message and retry delay. Content that the server
-/// cannot process is a [`ErrorCode::FailedPrecondition`].
+/// Converts an error response to an error with the server's own message and retry delay. [`ErrorCode::FailedPrecondition`]
+/// means that the server cannot process the content.
 pub(crate) fn error_from_response(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Error {
     let body = serde_json::from_str(body).unwrap_or_else(|_| serde_json::Value::from(body));
     let wait = retry_after_header(headers).or_else(|| retry_after_json(&body));
@@ -156,7 +156,7 @@ fn error_with_code(url: &str, status: StatusCode, said: &str) -> Error {
     }
 }
 
-/// Returns the delay that headers request: in milliseconds, in seconds, or until a date.
+/// Returns the delay before a retry that the headers request, in milliseconds, in seconds, or until a date.
 fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(wait) = text("retry-after-ms").and_then(|it| it.parse().ok()) {
@@ -167,20 +167,21 @@ fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         Err(_) => {
             let until = chrono::DateTime::parse_from_rfc2822(asked).ok()?;
-            // A date in the past means no delay.
+            // Treats a date in the past as no delay.
             until.signed_duration_since(chrono::Utc::now()).to_std().unwrap_or_default()
         }
     };
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// Returns the delay that the JSON of an error requests.
+/// Returns the delay before a retry that the JSON of an error response requests.
 pub(crate) fn retry_after_json(body: &serde_json::Value) -> Option<Duration> {
     let wait = [&body["retry_after_ms"], &body["error"]["retry_after_ms"]].into_iter().find_map(|it| it.as_u64())?;
     Some(Duration::from_millis(wait).min(MAX_RETRY_AFTER))
 }
 
-/// Extracts the error message. Both kinds of server put it into `error`: as a string, or as an object with a `message`.
+/// Returns the message in an error response. Both kinds of server put it into `error`: as a string, or as an object with a
+/// `message`.
 fn error_text(body: &serde_json::Value) -> String {
     let error = &body["error"];
     let said = error.as_str().or_else(|| error["message"].as_str()).or_else(|| body.as_str());
@@ -188,7 +189,7 @@ fn error_text(body: &serde_json::Value) -> String {
     text.trim().chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
-/// Joins the base address of a server and a path.
+/// Joins the base address of a server and a path to a URL.
 pub(crate) fn endpoint(base: &str, path: &str) -> String {
     format!("{}/{path}", base.trim_end_matches('/'))
 }

@@ -1,6 +1,6 @@
-//! An Ollama server: `POST /api/embed`.
+//! The protocol of Ollama servers for embeddings: `POST /api/embed`.
 //!
-//! A model that the server forwards to a cloud service counts as remote, although the address is local.
+//! A model that a local Ollama server forwards to a cloud service counts as remote.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -15,7 +15,8 @@ use crate::embed::remote::http::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::PrivacyMode;
 
-/// Keeps the model in the server's memory between the batches of an index run.
+/// How long the server keeps the model in memory after a request, so that it stays loaded between the batches of an index
+/// run.
 const KEEP_ALIVE: &str = "10m";
 
 /// An embedding model on an Ollama server.
@@ -23,13 +24,13 @@ pub(super) struct Ollama {
     client: HttpClient,
     base: String,
     model: String,
-    /// Context size in tokens to request.
+    /// Context size in tokens to request; `None` leaves it to the server.
     context: Option<u32>,
 }
 
 #[derive(Deserialize)]
 struct EmbedAnswer {
-    // Ollama encodes NaN as null.
+    // `None` stands for NaN, which Ollama encodes as null.
     embeddings: Vec<Vec<Option<f32>>>,
 }
 
@@ -45,8 +46,8 @@ struct Tag {
     digest: String,
 }
 
-/// Connects, checks that the model is local if the privacy mode requires it, and determines the length of its vectors
-/// and the digest of its weights.
+/// Connects to the server, checks that the model runs there if the privacy mode forbids to forward texts, and determines
+/// the length of its vectors and the digest of its weights.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
     let key = config.ollama_key.as_deref();
     let client = egress::open_client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
@@ -68,10 +69,10 @@ impl Ollama {
         }
     }
 
-    /// Returns the digest of the model's files; `None` from servers that only imitate the Ollama API.
+    /// Returns the digest of the model's files; `None` for servers that only imitate the Ollama API.
     ///
     /// # Errors
-    /// The server is unreachable or busy. That must not look like another model.
+    /// The server is unreachable or busy. This must be an error, because a missing digest would count as another model.
     async fn digest(&self) -> Result<Option<String>> {
         let answer: TagsAnswer = match http::get(&self.client, &http::endpoint(&self.base, "api/tags")).await {
             Ok(answer) => answer,
@@ -109,14 +110,14 @@ impl Wire for Ollama {
         }
     }
 
-    /// Returns the digest, or else the address: another server then counts as another model.
+    /// Returns the digest of the model, or else the address of the server, so that another server counts as another model.
     async fn weights(&self) -> Result<String> {
         Ok(self.digest().await?.unwrap_or_else(|| self.base.trim_end_matches('/').to_owned()))
     }
 }
 
-/// Returns the remote host to which an Ollama server forwards a model, if any. Makes up to `tries` attempts while the
-/// server is busy.
+/// Returns the remote host to which an Ollama server forwards requests to a model; `None` if the model runs on the server
+/// itself. Makes up to `tries` attempts while the server is busy.
 pub(crate) async fn remote_host_of_model(
     client: &HttpClient,
     base: &str,
@@ -134,7 +135,7 @@ pub(crate) async fn remote_host_of_model(
     Ok(place.map(String::from))
 }
 
-/// Returns the error for a model that is forwarded to a remote host.
+/// Returns the error for a model whose requests the server forwards to a remote host `place`.
 pub(crate) fn forwarded_model_error(model: &str, place: &str, mode: PrivacyMode) -> Error {
     Error::new(
         ErrorCode::PermissionDenied,

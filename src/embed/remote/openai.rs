@@ -1,4 +1,5 @@
-//! An OpenAI-compatible server: `POST /v1/embeddings`, with vectors as base64 or as number lists.
+//! The protocol of OpenAI-compatible servers for embeddings: `POST /v1/embeddings`, with vectors as base64 or as lists of
+//! numbers.
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -34,7 +35,7 @@ struct Item {
     embedding: Numbers,
 }
 
-/// Servers without support for `encoding_format` return number lists.
+/// A vector in a response. Servers that do not support `encoding_format` return lists of numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
@@ -42,12 +43,12 @@ enum Numbers {
     List(Vec<Option<f32>>),
 }
 
-/// Connects and determines the length of the model's vectors.
+/// Connects to the server and determines the length of the model's vectors.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<OpenAi>> {
     let key = config.openai_key.as_deref();
     let client = egress::open_client(&config.openai_url, mode, Purpose::Embedding, key).await?;
     let base = config.openai_url.trim_end_matches('/');
-    // Users configure the address with or without `/v1`.
+    // Removes `/v1`, because users configure the address with or without it.
     let url = http::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
     RemoteEmbedder::probe(OpenAi { client, url, model: config.model.clone() }, "openai", &config.model).await
 }

@@ -1,4 +1,4 @@
-//! Fake Ollama and OpenAI-compatible servers that answer like the real ones, errors included.
+//! Tests with fake Ollama and OpenAI-compatible servers that answer like real ones, also with errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,14 +16,14 @@ use crate::embed::{Embedder, open_server};
 use crate::error::{ErrorCode, Result};
 use crate::model::{PrivacyMode, Redaction};
 
-/// A request to the fake server.
+/// A request that a fake server received.
 pub(in crate::embed) struct Request {
     pub(in crate::embed) path: String,
     pub(in crate::embed) head: String,
     pub(in crate::embed) body: Value,
 }
 
-/// Its response.
+/// The response of a fake server.
 pub(in crate::embed) struct Reply {
     status: u16,
     head: String,
@@ -47,7 +47,7 @@ impl Reply {
     }
 }
 
-/// Starts a server on a free local port and returns its address; it stops with the test.
+/// Starts a fake server on a free local port and returns its address. The server stops with the test.
 pub(in crate::embed) async fn serve(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -105,7 +105,7 @@ async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> 
     open_server(&config(EmbedBackend::Ollama, url), mode).await
 }
 
-/// Returns the texts of a request. The vector of a text is its length and 1, not normalised.
+/// Returns the texts of a request. Fake servers return the length of a text and 1 as its vector, not normalized.
 fn inputs(request: &Request) -> Vec<String> {
     request.body["input"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_string()).collect()
 }
@@ -139,7 +139,7 @@ fn first(vector: &[f32]) -> f32 {
 async fn ollama_vectors_are_normalised_and_in_order() {
     let model = open_ollama(&serve(|it| ollama(&it)).await, PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!((model.dimension(), model.name()), (2, "m (ollama)"));
-    // Neither ascending nor descending.
+    // Makes texts whose lengths are neither ascending nor descending.
     let lengths: Vec<usize> = (0..BATCH_TEXTS * 2 + 5).map(|it| it * 37 % 133 + 1).collect();
     let texts: Vec<String> = lengths.iter().map(|it| "x".repeat(*it)).collect();
     let vectors = model.embed_documents(&texts).await.unwrap();
@@ -175,8 +175,8 @@ async fn secrets_are_redacted_before_sending_unless_disabled() {
     }
 }
 
-/// Embeds texts with these word counts. Returns the word counts in each request, and the peak number of concurrent
-/// requests.
+/// Embeds texts with these numbers of words. Returns the numbers of words in each request, and the maximum number of
+/// concurrent requests.
 async fn requests_for(words: impl Iterator<Item = usize>) -> (Vec<Vec<usize>>, usize) {
     let (seen, now, most) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let (log, peak) = (seen.clone(), most.clone());
@@ -362,7 +362,7 @@ fn openai(request: &Request, as_base64: bool) -> Reply {
         let embedding = if as_base64 { json!(STANDARD.encode(&bytes)) } else { json!(numbers) };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
     };
-    // The API does not guarantee the order of the answer.
+    // Returns the vectors in reverse, because the API does not guarantee their order.
     let data: Vec<Value> = inputs(request).iter().enumerate().rev().map(item).collect();
     Reply::json(&json!({ "object": "list", "data": data, "model": "m", "usage": { "total_tokens": 1 } }))
 }

@@ -1,7 +1,7 @@
-//! Archives: zip, tar, gzip and their combinations, read member by member up to the nesting limit.
+//! Reader of archives: zip, tar, gzip and their combinations, read member by member up to the nesting limit.
 //!
-//! Nothing is written to disk: member names are labels, not paths. The caller detects the type of a member and reads
-//! it.
+//! Members are inflated in memory; nothing is written to disk, so a member name cannot act as a path. The caller passes the
+//! function that reads a member by its type.
 
 use std::io::{Cursor, Read};
 
@@ -12,10 +12,10 @@ use crate::extract::zip_container::{check_method, zip_failure};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{ExtractFailure, FileState, Reason};
 
-/// Reads one member; the caller dispatches by type.
+/// Function that reads one archive member by its type; the caller of the archive reader provides it.
 pub(crate) type ReadMember<'a> = dyn FnMut(Input<'_>, &mut Sink) -> ReadResult + 'a;
 
-/// Reads an archive; its format is detected by content.
+/// Adds the text of all members of an archive to the sink; the archive format is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     match input.bytes {
         [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
@@ -32,12 +32,12 @@ pub(crate) fn is_tar(bytes: &[u8]) -> bool {
 
 /// Result of reading the members of one archive.
 struct Outcome {
-    /// Number of blocks in the sink before the archive.
+    /// Number of blocks in the sink before the archive was read.
     blocks: usize,
     read: u32,
-    /// The most informative failure: a limit if there is one, otherwise the first.
+    /// The failure to report: an exceeded limit if there is one, otherwise the first failure.
     failure: Option<ExtractFailure>,
-    /// Whether a member was skipped only because its type is not supported here, e.g. a picture.
+    /// Whether a member was skipped only because vic does not extract its type, e.g. a program.
     has_unsupported: bool,
     stopped: bool,
 }
@@ -48,7 +48,7 @@ impl Outcome {
         Outcome { blocks, read: 0, failure: None, has_unsupported: false, stopped: false }
     }
 
-    /// Reads one member. A failure is recorded; a limit stops the archive.
+    /// Reads one member. A failure is recorded as a problem; an exhausted limit stops the reading of the archive.
     fn read_member(
         &mut self,
         name: &str,
@@ -67,7 +67,7 @@ impl Outcome {
         sink.leave_member();
         match result {
             Ok(()) => self.read += 1,
-            // Its type is unknown: the archive counts as unreadable, not as an unsupported type.
+            // Counts as a failure, because the member could not even be inflated, so that its type is unknown.
             Err(failed) if !is_unpacked && failed.reason == Reason::UnsupportedType => {
                 sink.record_problem(format!("member `{name}`: {}", failed.detail));
                 self.failure.get_or_insert(failed);
@@ -87,7 +87,8 @@ impl Outcome {
         }
         sink.record_problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
-            // A single oversized member is skipped; once the whole budget is spent, nothing more can be read.
+            // Skips a single oversized member, but stops if the limit of the whole file on inflated bytes or on members is
+            // reached.
             self.stopped = sink.remaining_inflate_bytes() == 0 || !sink.may_enter_member();
             sink.mark_truncated();
             self.failure = Some(failed);
@@ -96,7 +97,7 @@ impl Outcome {
         }
     }
 
-    /// Fails if no member could be read although at least one should have been.
+    /// Returns the recorded failure if no member could be read, and no member was merely of an unsupported type.
     fn finish(self, sink: &mut Sink) -> ReadResult {
         let nothing = self.read == 0 && !self.has_unsupported && sink.document().blocks.len() == self.blocks;
         match self.failure {
@@ -156,7 +157,7 @@ fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
     outcome.finish(sink)
 }
 
-/// Reads a compressed file, which may be a tar archive; the name of its member is the archive's without `.gz`.
+/// Reads a gzip file, which may hold a tar archive. Its only member is named like the file, without `.gz`.
 fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let lower = input.name.to_lowercase();
     let stem = |end: &str| input.name.get(..input.name.len() - end.len()).unwrap_or(input.name).to_string();
@@ -177,7 +178,7 @@ fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> 
 fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let compressed = bytes.len() as u64;
     match sink.inflate_stream(MultiGzDecoder::new(bytes), compressed) {
-        // Trailing garbage after the first stream is common.
+        // Reads only the first gzip stream, because files often have garbage after it.
         Err(failed) if failed.reason == Reason::Damaged => {
             sink.inflate_stream(GzDecoder::new(bytes), compressed).map_err(|_| failed)
         }
@@ -185,7 +186,7 @@ fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
     }
 }
 
-/// Returns whether an operating system or program added this member to the archive by itself.
+/// Returns whether a member holds only data of the operating system that created the archive, e.g. `.DS_Store`.
 fn is_byproduct(name: &str) -> bool {
     name.starts_with("__MACOSX/") || name.ends_with(".DS_Store") || name.is_empty()
 }

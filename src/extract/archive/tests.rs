@@ -4,7 +4,8 @@ use super::*;
 use crate::extract::zip_container::tests::zipped;
 use crate::model::{Anchor, BlockKind, Document, ExtractLimits};
 
-/// Reads archives with this module, `.bad` as damaged, `.png` as unsupported, everything else as text.
+/// Reads a member by its name: archives with this module, `.bad` as damaged, `.png` as unsupported, everything else as
+/// text.
 fn dispatch(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(b"PK") || input.bytes.starts_with(&[0x1f, 0x8b]) || is_tar(input.bytes) {
         return read(input, sink, &mut dispatch);
@@ -24,7 +25,7 @@ fn try_read(bytes: &[u8], name: &str, limits: ExtractLimits) -> (ReadResult, Doc
     (result, sink.into_document())
 }
 
-/// Compares `member: text` of every block.
+/// Checks that the blocks of an archive, each formatted as `member: text`, are the expected ones.
 fn assert_members(bytes: &[u8], name: &str, expected: &[&str]) -> Document {
     let (result, document) = try_read(bytes, name, ExtractLimits::default());
     result.unwrap();
@@ -58,7 +59,7 @@ fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Stores bytes in a zip archive, uncompressed.
+/// Makes a zip archive with one uncompressed member.
 fn stored_zip(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
@@ -101,7 +102,8 @@ fn unreadable_archive_reports_reason() {
 #[test]
 fn encrypted_archive_is_reported() {
     let mut bytes = zipped(&[("a.txt", "secret")]);
-    // The lowest bit of the flags means encrypted: at byte 6 of the local header, at byte 8 of the central one.
+    // Sets the lowest bit of the flags, which means encrypted, at byte 6 of the local header and at byte 8 of the central
+    // one.
     let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
     bytes[6] |= 1;
     bytes[central + 8] |= 1;
@@ -137,7 +139,7 @@ fn member_limit_truncates_archive() {
 fn unsupported_compression_is_reported_per_member() {
     let packed_by_zstd = |mut bytes: Vec<u8>| {
         let central = memchr::memmem::find(&bytes, b"PK\x01\x02").unwrap();
-        // Both headers hold the method.
+        // Overwrites the compression method in the local and in the central header.
         for place in [8, central + 10] {
             bytes[place..place + 2].copy_from_slice(&93u16.to_le_bytes());
         }

@@ -1,6 +1,6 @@
-//! E-books: the chapters of an EPUB in the order of its spine.
+//! Reader of e-books (EPUB): extracts the chapters in the order of the book's spine, which is the reading order.
 //!
-//! Links are not followed, scripts not run, and copy protection is not removed.
+//! Links are not followed, scripts are not run, and copy protection is not removed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::extract::zip_container::{Package, check_flaw, resolve_part};
 use crate::extract::{Input, ReadResult, Sink, new_failure, xhtml};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Reads an e-book.
+/// Adds the metadata and the chapters of an e-book to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
     let mark = sink.block_count();
@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
 }
 
-/// Reads the chapters that are not protected. Fails if none of them can be read.
+/// Adds the chapters that are not copy-protected. Fails if none of them can be read.
 fn read_chapters(
     chapters: &[String],
     protected: &HashSet<String>,
@@ -67,7 +67,7 @@ fn read_chapters(
     }
 }
 
-/// Returns the path of the package document, which lists all other parts.
+/// Returns the path of the package document (`.opf`), which lists all other parts of the e-book.
 fn package_document(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<String> {
     if let Some(xml) = package.read_xml("META-INF/container.xml", sink)?
         && let Some(path) = Tree::parse(&xml).top().find("rootfile").and_then(|it| it.attr("full-path"))
@@ -89,7 +89,7 @@ fn push_book_metadata(top: Node<'_>, sink: &mut Sink) {
     push_metadata(&facts, sink);
 }
 
-/// Strips markup: descriptions are often HTML.
+/// Removes the markup from a metadata value, because descriptions are often HTML.
 fn strip_markup(text: &str) -> String {
     match text.contains('<') {
         true => Tree::parse(text).top().text(),
@@ -97,7 +97,8 @@ fn strip_markup(text: &str) -> String {
     }
 }
 
-/// Returns the parts of the spine in order, without duplicates.
+/// Returns the paths of the chapters in the spine, in order and without duplicates. `book` is the path of the package
+/// document.
 fn spine_parts(top: Node<'_>, book: &str) -> Vec<String> {
     let items = top.find("manifest").into_iter().flat_map(|it| it.children_named("item"));
     let by_id: HashMap<String, String> = items
@@ -111,7 +112,7 @@ fn spine_parts(top: Node<'_>, book: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the encrypted parts. Obfuscated fonts do not count, as they do not protect text.
+/// Returns the paths of the encrypted parts, without obfuscated fonts, which do not protect any text.
 fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashSet<String>> {
     let Some(xml) = package.read_xml("META-INF/encryption.xml", sink)? else { return Ok(HashSet::new()) };
     let tree = Tree::parse(&xml);
@@ -124,7 +125,7 @@ fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Has
     Ok(data.filter_map(uri).map(|it| resolve_part("", &percent_decoded(&it)).to_lowercase()).collect())
 }
 
-/// Decodes `%20` and the like.
+/// Decodes percent-encoded characters, such as `%20`, in a path.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

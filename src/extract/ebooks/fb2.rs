@@ -1,4 +1,4 @@
-//! FictionBook 2: one XML file with nested sections.
+//! Reader of FictionBook 2 e-books, each a single XML file with nested sections.
 
 use crate::extract::office::ooxml::push_metadata;
 use crate::extract::table_text::{one_line, table_row};
@@ -7,12 +7,12 @@ use crate::extract::zip_container::check_flaw;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Reads a FictionBook.
+/// Adds the metadata and the sections of a FictionBook to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let xml = xml_tree::decode_xml(input.bytes);
     let tree = Tree::parse(&xml);
     let Some(book) = tree.top().child("FictionBook") else {
-        return Err(new_failure(Reason::Damaged, "not a FictionBook"));
+        return Err(new_failure(Reason::Damaged, "the file is not a FictionBook"));
     };
     push_book_metadata(book, sink);
     for body in book.children_named("body") {
@@ -33,12 +33,12 @@ fn push_book_metadata(book: Node<'_>, sink: &mut Sink) {
     push_metadata(&facts, sink);
 }
 
-/// Returns the texts below a node, separated by spaces.
+/// Returns the texts of all descendants of a node, separated by spaces.
 fn text_with_spaces(node: Node<'_>) -> String {
     node.descendants().filter_map(Node::as_text).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a section; its title becomes a heading of `level`.
+/// Adds the content of a section; its title becomes a heading of the given level.
 fn push_section(node: Node<'_>, level: u8, sink: &mut Sink) {
     for child in node.children() {
         let (kind, text) = match child.name() {
@@ -55,7 +55,7 @@ fn push_section(node: Node<'_>, level: u8, sink: &mut Sink) {
                 (BlockKind::Table, rows.collect::<Vec<_>>().join("\n"))
             }
             "" | "image" => continue,
-            // Poems, stanzas, quotations, epigraphs: containers of the above.
+            // Poems, stanzas, quotations and epigraphs contain the elements above, so they are read like sections.
             _ => {
                 push_section(child, level.saturating_add(1), sink);
                 continue;

@@ -1,4 +1,4 @@
-//! Readers of e-books.
+//! Readers of e-book formats: EPUB and FictionBook.
 
 pub(in crate::extract) mod epub;
 pub(in crate::extract) mod fb2;

@@ -1,4 +1,4 @@
-//! Mail: single messages (eml) and mailboxes (mbox); attachments are read by their own type.
+//! Reader of mail: single messages (eml) and mailboxes (mbox). Attachments are read by the reader of their own type.
 //!
 //! Signatures are not checked, and encrypted parts are not decrypted.
 
@@ -15,19 +15,19 @@ use crate::extract::text_formats::plain;
 use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, Block, BlockKind, LinkKind, Reason};
 
-/// Reads an attachment by its own type.
+/// Function that reads an attachment by its own type; the caller of the mail reader provides it.
 pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> ReadResult;
 
-/// Reads one message.
+/// Adds one mail message to the sink.
 pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
     let utf8 = decode_wide(input.bytes);
     let bytes = utf8.as_ref().map_or(input.bytes, String::as_bytes);
-    let message = parse_message(bytes).ok_or_else(|| new_failure(Reason::Damaged, "not a mail message"))?;
+    let message = parse_message(bytes).ok_or_else(|| new_failure(Reason::Damaged, "the file is not a mail message"))?;
     read_message(&message, sink, read_member);
     Ok(())
 }
 
-/// Reads a mailbox: messages that follow lines beginning with `From `.
+/// Adds all messages of a mailbox to the sink. Each message follows a line that begins with `From `.
 pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
     for (number, bytes) in (1..).zip(split_mailbox(input.bytes)) {
         if sink.is_full() {
@@ -41,7 +41,7 @@ pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMemb
         }
         sink.label_part(mark, &format!("message {number}"));
     }
-    // The first subject does not describe the mailbox.
+    // Removes the title, which is the subject of the first message and does not describe the mailbox.
     if !sink.in_member() {
         sink.document().title = None;
     }
@@ -52,7 +52,7 @@ fn parse_message(bytes: &[u8]) -> Option<Message<'_>> {
     MessageParser::default().parse(bytes).filter(|message| !message.parts.is_empty())
 }
 
-/// Splits a mailbox after every blank line that a `From ` line follows.
+/// Splits a mailbox into messages: at every line that begins with `From ` and follows a blank line.
 fn split_mailbox(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -113,7 +113,8 @@ fn message_body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
     }
 }
 
-/// Returns the bytes of a text with a missing or wrong charset: the parser reads them as UTF-8 or Latin-1.
+/// Returns the original bytes of a part whose charset is missing or wrong, to detect their encoding; `None` if the charset
+/// is right. The mail parser reads such parts as UTF-8 or Latin-1.
 fn undeclared_bytes<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
     let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
     let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");
@@ -133,7 +134,7 @@ fn undeclared_bytes<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Opt
     }
 }
 
-/// Returns whether the plain text is a stub: blank, or a line that refers to the HTML version.
+/// Returns whether the plain text version of the body is only a stub: blank, or a line that refers to the HTML version.
 fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
     const MAX_STUB_LETTERS: usize = 200;
     const MIN_LENGTH_RATIO: usize = 10;
@@ -150,7 +151,7 @@ fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
     shown > words * MIN_LENGTH_RATIO
 }
 
-/// Returns the HTML parts of a body that has a plain text version.
+/// Returns the HTML parts of the body that are alternatives to a plain text part.
 fn html_versions<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
     let ids = message.html_body.iter().filter(|it| !message.text_body.contains(it));
     ids.filter_map(|it| match message_body(message, *it)? {
@@ -159,14 +160,14 @@ fn html_versions<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, s
     })
 }
 
-/// Extracts the blocks of an HTML page into a separate sink.
+/// Returns the blocks of an HTML page, extracted into a separate sink.
 fn html_blocks(page: &str, sink: &Sink) -> Vec<Block> {
     let mut aside = Sink::new(sink.limits().clone());
     html::read_text(page, &mut aside);
     aside.into_document().blocks
 }
 
-/// Adds the tables of the HTML version: the plain text has at best their words.
+/// Adds the data tables of the HTML version, because the plain text version keeps at best their words.
 fn push_html_tables(message: &Message<'_>, sink: &mut Sink) {
     let text = |it: Body<'_>| if let Body::Text(text) = it { Some(text.into_owned()) } else { None };
     let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(message_body(message, *it)?)).collect();
@@ -182,7 +183,8 @@ fn push_html_tables(message: &Message<'_>, sink: &mut Sink) {
     }
 }
 
-/// Returns whether a table holds data. Layout tables have one column or long texts.
+/// Returns whether a table holds data instead of laying out the page: several rows and columns, equally long rows, short
+/// cells.
 fn is_data_table(rows: &str) -> bool {
     const LONGEST_CELL: usize = 200;
     let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
@@ -191,7 +193,7 @@ fn is_data_table(rows: &str) -> bool {
     rows.lines().count() > 1 && rows.lines().next().map(width) > Some(1) && even && short
 }
 
-/// Returns whether one of the texts contains the table too, with bars between its cells.
+/// Returns whether the plain texts contain all rows of a table, with bars between the cells.
 fn is_table_in_texts(rows: &str, texts: &[String]) -> bool {
     let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
     let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();
@@ -216,7 +218,7 @@ fn push_headers(message: &Message<'_>, sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Records the message id and the ids of the messages it answers.
+/// Records the id of a message and the ids of the messages that it replies to as links.
 fn push_thread_links(message: &Message<'_>, sink: &mut Sink) {
     sink.record_link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
     for header in [message.in_reply_to(), message.references()] {
@@ -228,7 +230,7 @@ fn push_thread_links(message: &Message<'_>, sink: &mut Sink) {
     }
 }
 
-/// Returns `Name <address>, ...`.
+/// Formats mail addresses as `Name <address>, ...`.
 fn address_list(address: &Address<'_>) -> String {
     let person = |it: &mail_parser::Addr<'_>| match (it.name(), it.address()) {
         (Some(name), Some(address)) => format!("{name} <{address}>"),
@@ -265,7 +267,7 @@ fn read_attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sin
     if let Err(failed) = outcome
         && !matches!(failed.reason, Reason::UnsupportedType | Reason::Empty | Reason::NoText)
     {
-        sink.record_problem(format!("attachment `{name}` not read: {} {}", failed.reason.name(), failed.detail));
+        sink.record_problem(format!("attachment `{name}` was not read: {} {}", failed.reason.name(), failed.detail));
     }
 }
 
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
     }
 
-    /// Makes a mail with a plain text and an HTML version.
+    /// Makes a mail whose body has a plain text and an HTML version.
     fn alternative_mail(text: &str, page: &str) -> String {
         format!(
             "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"

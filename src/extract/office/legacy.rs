@@ -1,6 +1,6 @@
-//! Office formats of 1997 to 2003 (doc, ppt, and xls as a fallback), read by `undoc`.
+//! Reader of Office files of 1997 to 2003 (doc, ppt, and xls as a fallback), with the `undoc` library.
 //!
-//! The format is fragile and the parser is third-party code: its errors and panics become failure reasons.
+//! Errors and panics of `undoc` become failures of the file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,13 +13,13 @@ use crate::extract::zip_container::{COMPOUND_FILE, is_encrypted_package};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Depth of nested tables that are read.
+/// Maximum depth of nested tables; deeper ones are skipped.
 const MAX_DEPTH: usize = 64;
 
-/// Reads a binary Office file; its type is detected by content.
+/// Adds the text of a binary Office file to the sink; its type is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(&COMPOUND_FILE) {
-        return Err(new_failure(Reason::Damaged, "not a compound file"));
+        return Err(new_failure(Reason::Damaged, "the file is not a compound file"));
     }
     if is_encrypted_package(input.bytes) {
         return Err(new_failure(Reason::Encrypted, "needs a password"));
@@ -29,10 +29,10 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         Ok(Ok(document)) => document,
         Ok(Err(Error::Encrypted)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(new_failure(Reason::UnsupportedType, "unknown kind of compound file"));
+            return Err(new_failure(Reason::UnsupportedType, "the compound file is of an unknown kind"));
         }
         Ok(Err(error)) => return Err(new_failure(Reason::Damaged, error.to_string().to_lowercase())),
-        Err(_) => return Err(new_failure(Reason::Damaged, "the reader panicked")),
+        Err(_) => return Err(new_failure(Reason::Damaged, "the Office reader panicked")),
     };
     write_document(document, sink);
     Ok(())
@@ -76,7 +76,7 @@ impl Writer<'_> {
     }
 
     fn push_section(&mut self, section: &Section) {
-        // Slides are only numbered, and their number is the page.
+        // Slides get no heading: their name is only a number, which the anchor already has as the page.
         if let Some(name) = section.name.as_ref().filter(|_| self.anchor.page.is_none()) {
             self.push(BlockKind::Heading(1), name, None);
         }
@@ -85,7 +85,7 @@ impl Writer<'_> {
                 Block::Paragraph(paragraph) => self.push_paragraph(paragraph),
                 Block::Table(table) => self.push_table(table, 0),
                 Block::Note { content, .. } => self.push_paragraphs(content, "footnote"),
-                // A single word is a file name.
+                // Adds the description of an image unless it is a single word, which is a file name.
                 Block::Image { alt_text: Some(text), .. } if text.trim().contains(' ') => {
                     self.push(BlockKind::Paragraph, text, Some("picture"));
                 }
@@ -132,7 +132,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the text of a paragraph without deletions.
+/// Returns the text of a paragraph without text that is marked as deleted.
 fn paragraph_text(paragraph: &Paragraph) -> String {
     let mut text = String::new();
     for run in paragraph.runs.iter().filter(|it| it.revision != RevisionType::Deleted) {

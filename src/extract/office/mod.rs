@@ -1,4 +1,4 @@
-//! Readers of office documents: text documents, presentations and spreadsheets.
+//! Readers of office formats: text documents, presentations and spreadsheets.
 
 pub(in crate::extract) mod docx;
 pub(in crate::extract) mod legacy;

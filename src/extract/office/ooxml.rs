@@ -1,6 +1,7 @@
-//! Shared parts of Word, PowerPoint and Excel packages: relationships, properties, charts and diagrams.
+//! Functions shared by the readers of Word, PowerPoint and Excel files (OOXML): relationships, properties, charts and
+//! diagrams.
 //!
-//! Strict and transitional documents use different namespace URIs, so only the last segments are compared.
+//! Only the last segments of relationship types are compared, because strict and transitional documents use different URIs.
 
 use crate::extract::table_text::one_line;
 use crate::extract::xml_tree::{Node, Tree};
@@ -11,9 +12,9 @@ use crate::model::{Anchor, BlockKind, Reason};
 /// A relationship from one part to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
-    /// Id by which the part refers to it.
+    /// Id by which the part refers to the relationship.
     pub(crate) id: String,
-    /// Last segment of its type, e.g. `slide`.
+    /// Last segment of the relationship type, e.g. `slide`.
     pub(crate) kind: String,
     /// Name of the target part, or the URI if it is external.
     pub(crate) target: String,
@@ -21,7 +22,7 @@ pub(crate) struct Relation {
     pub(crate) external: bool,
 }
 
-/// Reads the relationships of a part; of the package itself if the name is empty.
+/// Returns the relationships of a part, or of the whole package if the name of the part is empty.
 pub(crate) fn read_relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<Vec<Relation>> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
     let path = resolve_part("", &format!("{folder}/_rels/{name}.rels"));
@@ -41,7 +42,7 @@ pub(crate) fn read_relations(package: &mut Package<'_>, part: &str, sink: &mut S
     Ok(tree.top().descendants().filter(|it| it.name() == "Relationship").filter_map(relation).collect())
 }
 
-/// Returns the name of the main part: the one that the package refers to, or the usual name.
+/// Returns the name of the main part: the one that the package refers to, or else the usual one. Fails if it is missing.
 pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink) -> ReadResult<String> {
     let main = read_relations(package, "", sink)?.into_iter().find(|it| it.kind == "officeDocument");
     let name = main.map(|it| it.target).filter(|it| package.has(it)).unwrap_or_else(|| usual.to_string());
@@ -51,7 +52,7 @@ pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink)
     }
 }
 
-/// Adds the document properties that an author entered.
+/// Adds the document properties that an author can enter, such as title and keywords.
 pub(crate) fn push_properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
     let Some(xml) = package.read_xml("docProps/core.xml", sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
@@ -64,9 +65,9 @@ pub(crate) fn push_properties(package: &mut Package<'_>, sink: &mut Sink) -> Rea
     Ok(())
 }
 
-/// Adds one block of `key: value` lines without empty values, and sets the title of the document.
+/// Adds one metadata block with a line `key: value` for each value that is not empty, and sets the title of the document.
 pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
-    /// Default titles that programs fill in.
+    /// Default titles that office programs fill in; they are ignored.
     const DEFAULT_TITLES: [&str; 5] =
         ["PowerPoint Presentation", "Slide 1", "Untitled", "Word Document", "Microsoft Word Document"];
     let mut lines = Vec::new();
@@ -83,14 +84,15 @@ pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Formats a comment with author and date: `Ann (2024-02-29): text`. The date is the one stated in the file.
+/// Formats a comment with its author and date: `Ann (2024-02-29): text`. The date is the one in the file.
 pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> String {
     let date = moment.and_then(|it| Some(format!(" ({})", it.get(..10)?))).unwrap_or_default();
     let who = format!("{author}{date}");
     if text.trim().is_empty() || who.trim().is_empty() { text.to_string() } else { format!("{}: {text}", who.trim()) }
 }
 
-/// Returns the heading level, 1 to 9, of a lower-case style name such as `heading 2`, `überschrift 2`.
+/// Returns the heading level, 1 to 9, of a style name in lowercase, such as `heading 2` or `überschrift 2`; `None` for
+/// others.
 pub(crate) fn heading_by_name(name: &str) -> Option<u8> {
     const NAMES: [&str; 18] = [
         "heading",
@@ -146,15 +148,15 @@ fn collect_drawing(node: Node<'_>, text: &mut String) {
     }
 }
 
-/// Returns all paragraphs of DrawingML text below a node, one per line.
+/// Returns the text of all DrawingML paragraphs below a node, one per line.
 pub(crate) fn drawing_text(node: Node<'_>) -> String {
     let paragraphs = node.descendants().filter(|it| it.name() == "p").map(drawing_paragraph);
     paragraphs.filter(|it| !it.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text of a chart or diagram part: its titles, then its values, series by series.
+/// Returns the text of a chart or diagram part: first its titles, then the values of each data series.
 pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<String> {
-    /// Maximum number of points kept per series; the workbook holds the full data.
+    /// Maximum number of values that are extracted per data series; a workbook holds the complete data.
     const MAX_SERIES_VALUES: usize = 2_000;
     let Some(xml) = package.read_xml(part, sink)? else { return Ok(String::new()) };
     let tree = Tree::parse(&xml);
@@ -171,7 +173,7 @@ pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sin
             lines.push(values.join(" | "));
         }
     }
-    // The series of a chart repeat its categories.
+    // Removes repeated lines, because each data series of a chart repeats the categories.
     let mut seen = std::collections::HashSet::new();
     lines.retain(|line| !line.is_empty() && seen.insert(line.clone()));
     Ok(lines.join("\n"))

@@ -1,6 +1,7 @@
-//! PowerPoint presentations (pptx, pptm, ppsx): slides in presentation order, each with its notes and comments.
+//! Reader of PowerPoint presentations (pptx, pptm, ppsx): extracts the slides in presentation order, each with its notes
+//! and comments.
 //!
-//! Shapes follow the order of the file, which is the drawing order; positions on the slide are ignored.
+//! Shapes are added in the order of the file, which is the drawing order; their positions on the slide are ignored.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +12,7 @@ use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, Block, BlockKind};
 
-/// Reads a presentation.
+/// Adds the slides of a presentation to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
     let mark = sink.block_count();
@@ -31,13 +32,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         reader.push_slide(&slide)?;
         layouts.extend(reader.relations.iter().find(|it| it.kind == "slideLayout").map(|it| it.target.clone()));
     }
-    // Checked before the layouts, because their text belongs to no slide.
+    // Checks for damage before the text of the layouts is added, because that text belongs to no slide.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     reader.package.check_damage(mark, is_text, reader.sink)?;
     reader.push_master_text(layouts)
 }
 
-/// Returns the slides in presentation order, or by number if the list is missing.
+/// Returns the part names of the slides in presentation order, or by number if the presentation does not list them.
 fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadResult<Vec<String>> {
     let relations = ooxml::read_relations(package, main, sink)?;
     let mut slides = Vec::new();
@@ -61,7 +62,7 @@ fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadRe
 
 fn comment_authors(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashMap<String, String>> {
     let mut authors = HashMap::new();
-    // Locations of older and newer programs.
+    // Older and newer PowerPoint versions store the authors in different parts.
     for part in ["ppt/commentAuthors.xml", "ppt/authors.xml"] {
         let Some(xml) = package.read_xml(part, sink)? else { continue };
         let tree = Tree::parse(&xml);
@@ -74,13 +75,13 @@ fn comment_authors(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Has
 struct Reader<'a, 's> {
     package: Package<'a>,
     sink: &'s mut Sink,
-    /// Number of the slide, from 1; 0 outside slides.
+    /// Number of the current slide, from 1; 0 outside slides.
     page: u32,
-    /// Part of the current slide, e.g. `notes`.
+    /// Part of the slide to which the current text belongs, e.g. `notes`; `None` for the slide itself.
     part: Option<&'static str>,
-    /// Names of comment authors, by id.
+    /// Names of the comment authors, by author id.
     authors: HashMap<String, String>,
-    /// Relationships of the slide.
+    /// Relationships of the current slide.
     relations: Vec<Relation>,
 }
 
@@ -116,7 +117,7 @@ impl Reader<'_, '_> {
                 "graphicFrame" => self.push_frame(child)?,
                 "pic" => self.push_picture(child),
                 "AlternateContent" => {
-                    // The newer form may hold unsupported content such as ink; the older form is then a picture of it.
+                    // Takes the newer form only if it has text or a chart; it may hold unsupported content, such as ink.
                     let choice =
                         child.child("Choice").filter(|it| it.find("t").is_some() || it.find("chart").is_some());
                     if let Some(child) = choice.or_else(|| child.child("Fallback")) {
@@ -146,7 +147,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Adds the paragraphs of a text body. They are list items in an outline or if they have a bullet.
+    /// Adds the paragraphs of a text body: as list items if they have a bullet or number, or if `outline` is set and there
+    /// are several.
     fn push_paragraphs(&mut self, body: Node<'_>, outline: bool) {
         let several = body.children_named("p").nth(1).is_some();
         let mut number = 0u32;
@@ -156,7 +158,7 @@ impl Reader<'_, '_> {
             let bullet = has("buChar") || has("buAutoNum") || has("buBlip") || (outline && several && !has("buNone"));
             let kind = if bullet { BlockKind::ListItem } else { BlockKind::Paragraph };
             let text = drawing_paragraph(paragraph);
-            // Only plain numbering on one level is supported, as slides rarely use more.
+            // Computes only Arabic numbers on the first level, because slides rarely use others.
             let counted = properties.and_then(|it| it.child("buAutoNum")).filter(|_| !text.trim().is_empty());
             match counted.filter(|it| it.attr("type").is_some_and(|it| it.starts_with("arabic"))) {
                 Some(counter) if properties.and_then(|it| it.attr("lvl")).is_none_or(|it| it == "0") => {
@@ -174,13 +176,13 @@ impl Reader<'_, '_> {
 
     fn push_picture(&mut self, picture: Node<'_>) {
         let description = picture.find("cNvPr").and_then(|it| it.attr("descr")).unwrap_or_default();
-        // A single word is a file name.
+        // Skips a description of a single word, which is a file name.
         if description.trim().contains(' ') {
             self.push(BlockKind::Paragraph, &description);
         }
     }
 
-    /// Adds a table, chart or diagram.
+    /// Adds the table, chart or diagram in a graphic frame.
     fn push_frame(&mut self, frame: Node<'_>) -> ReadResult {
         if let Some(table) = frame.find("tbl") {
             let mut above = Vec::new();
@@ -210,7 +212,7 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("notes");
         for shape in tree.top().descendants().filter(|it| it.name() == "sp") {
-            // The notes page also shows the slide itself, its number and a date.
+            // Takes only the notes, because a notes page also holds the slide itself, its number and a date.
             if placeholder(shape).is_none_or(|it| it == "body" || it == "obj")
                 && let Some(body) = shape.child("txBody")
             {
@@ -226,7 +228,8 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("comment");
         for comment in tree.top().descendants().filter(|it| matches!(it.name(), "cm" | "reply")) {
-            // Older comments hold plain text; newer ones hold a text body, with their replies below.
+            // Handles both comment formats: older comments hold plain text, newer ones a text body, with the replies as
+            // descendants.
             let text = match (comment.child("text"), comment.child("txBody")) {
                 (Some(text), _) => text.text(),
                 (None, Some(body)) => drawing_text(body),
@@ -240,7 +243,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds once the text outside placeholders that layouts and masters show on every slide.
+    /// Adds the fixed text (outside placeholders) that layouts and slide masters show on every slide; equal texts only
+    /// once.
     fn push_master_text(&mut self, layouts: Vec<String>) -> ReadResult {
         self.page = 0;
         self.part = Some("master");
@@ -266,7 +270,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Returns the text of a cell, given that of the cell above, which may be merged with it.
+/// Returns the text of a table cell. `above` is the text of the cell above, which may be merged with it.
 fn cell_text(cell: Node<'_>, above: Option<&String>) -> String {
     if cell.attr("vMerge").is_some() {
         return merged_text(above);
@@ -274,7 +278,7 @@ fn cell_text(cell: Node<'_>, above: Option<&String>) -> String {
     if cell.attr("hMerge").is_some() { String::new() } else { drawing_text(cell) }
 }
 
-/// Returns the role of a placeholder shape; `obj` if it has none.
+/// Returns the role of a placeholder shape, e.g. `title`; `obj` if it states none. Returns `None` for other shapes.
 fn placeholder(shape: Node<'_>) -> Option<String> {
     let node = shape.path(&["nvSpPr", "nvPr", "ph"])?;
     Some(node.attr("type").unwrap_or_else(|| "obj".to_string()))

@@ -1,16 +1,16 @@
-//! Observer of the attempts to read a file.
+//! The observer that a caller passes to the worker pool, to count the attempts to read a file and to decide on a retry.
 
-/// Is notified of every worker that is given a file, and decides whether there is another attempt.
+/// Observes the attempts to read one file: is notified of each worker that gets the file, and decides whether to retry.
 #[async_trait::async_trait]
 pub trait ReadObserver: Send + Sync {
-    /// Called when a worker is given the file.
+    /// Called when a worker is about to get the file.
     fn attempt_started(&self);
 
-    /// Called when the worker ended without a reply. Returns whether the file may be given to another worker.
+    /// Called after a worker died without a reply. Returns whether the file may be given to another worker.
     async fn may_retry(&self) -> bool;
 }
 
-/// An observer that counts nothing and allows every retry.
+/// Observer that ignores notifications and allows every retry.
 pub(super) struct NoObserver;
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! One worker: its process, its socket, and the diagnosis of its death.
+//! One worker process of the pool: its start, its socket, and the diagnosis of why it died.
 
 use std::fs::File;
 use std::io;
@@ -23,50 +23,51 @@ use vic_system::process::exited_peak_memory;
 use crate::extract::{Tools, new_failure};
 use crate::model::{ExtractFailure, Reason};
 
-/// Native libraries leak some memory with every file.
+/// A worker is replaced after this many jobs, because native libraries leak some memory with every file.
 const MAX_JOBS_PER_WORKER: u32 = 1_000;
-/// Replies below this size are decoded on the async thread; longer ones would delay other tasks.
+/// Replies below this size are decoded on the async thread, longer ones on a blocking thread: they would delay other tasks.
 const MAX_INLINE_DECODE_BYTES: usize = 256 << 10;
-/// Bytes kept from the standard error of a dying worker.
+/// Maximum number of bytes that are read from the standard error of a dead worker.
 const MAX_STDERR_BYTES: u64 = 4 << 10;
-/// Rust prints this when a C++ exception reaches it; the PDF library throws only if memory runs out.
+/// Message of the Rust runtime when a C++ exception reaches it. It means out of memory, the only reason for the PDF library
+/// to throw.
 const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
-/// A worker that closed its socket is dead or about to be.
+/// How long to wait for the exit of a worker that closed its socket, in seconds; after that it is killed.
 const DEATH_SECONDS: u64 = 2;
 
-/// The diagnosis of an unexpected end of a worker.
+/// Why a worker ended unexpectedly.
 #[derive(Debug)]
 pub(super) struct Death {
-    /// The failure to record for its file.
+    /// The failure to record for the file that the worker was reading.
     pub(super) failed: ExtractFailure,
     pub(super) cause: Cause,
     /// Largest memory use of the worker in bytes, if known.
     pub(super) peak: Option<u64>,
 }
 
-/// What ended a worker.
+/// What caused the end of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The worker itself, or its limits.
+    /// The worker crashed, or exceeded one of its resource limits.
     Worker,
-    /// The jail, for a forbidden system call.
+    /// The jail killed the worker for a forbidden system call.
     Jail,
-    /// Another process or the kernel.
+    /// Another process or the kernel killed the worker.
     Outside,
 }
 
-/// A running process and the socket to it.
+/// A running worker process and the socket to it.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
     socket: UnixStream,
-    /// Peak memory of this process in bytes when the worker was started. The kernel attributes it to the child until the
-    /// child's own peak is higher, because they shared memory for a moment.
+    /// Peak memory of the daemon in bytes when the worker was started. The kernel reports it as the worker's peak until the
+    /// worker's own is higher, because both processes share memory until `exec`.
     inherited_peak: u64,
-    /// Libraries it could load before it was jailed.
+    /// Libraries and models that the worker could load before it was jailed.
     pub(super) tools: Tools,
     jobs: u32,
-    /// Since when it is idle.
+    /// When the worker finished its last job.
     pub(super) idle_since: Instant,
 }
 
@@ -77,22 +78,23 @@ impl Worker {
         let mut command = Command::new(program);
         command.env_clear().current_dir("/");
         command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Kills processes started by the worker too, if it left its jail or has none.
+        // Puts the worker in its own process group, so that killing the group also kills processes that a worker without a
+        // jail has started.
         command.process_group(0).kill_on_drop(true);
         let shared = status_of("self").and_then(|it| status_bytes(&it, "VmHWM:")).unwrap_or(u64::MAX);
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
-        // If the worker is already dead, the next request fails.
+        // Ignores a write error: if the worker is already dead, reading its first message fails.
         socket.write_all(&protocol::encode_frame(&setup)?).await.ok();
         Ok(Worker { child, socket, inherited_peak: shared, tools: setup.tools, jobs: 0, idle_since: Instant::now() })
     }
 
-    /// Reads the first message of the worker.
+    /// Reads the first message of the worker, which reports whether it is jailed.
     pub(super) async fn read_hello(&mut self) -> io::Result<Hello> {
         protocol::decode_frame(&self.read_frame(MAX_REQUEST_BYTES).await?)
     }
 
-    /// Returns the process group; `None` once the process is known to have ended.
+    /// Returns the process group of the worker; `None` once the worker is known to have ended.
     fn group(&self) -> Option<Pid> {
         self.child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?))
     }
@@ -124,19 +126,19 @@ impl Worker {
         tokio::task::spawn_blocking(move || protocol::decode_frame(&reply)).await.map_err(io::Error::other)?
     }
 
-    /// Returns whether the worker should be replaced: after many jobs, or if `held` is half of its memory limit. The limit
-    /// is three quarters for skill workers, where networks take half.
+    /// Returns whether the worker should be replaced: after `MAX_JOBS_PER_WORKER` jobs, or if its memory use `held`
+    /// exceeds half of its limit (three quarters for skill workers, where neural networks take half).
     pub(super) fn needs_replacement(&self, held: u64, setup: &Setup) -> bool {
         let quarters = if setup.for_questions { 3 } else { 2 };
         self.jobs >= MAX_JOBS_PER_WORKER || held > (u64::from(setup.limits.memory_mib) << 18) * quarters
     }
 
-    /// Returns current and peak memory in bytes; zeros if the process is gone.
+    /// Returns the current and peak memory of the worker in bytes; zeros if the process is gone.
     pub(super) fn memory(&self) -> (u64, u64) {
         self.id().and_then(memory_of).unwrap_or_default()
     }
 
-    /// Returns the process id, for monitoring while it works.
+    /// Returns the process id, for monitoring the memory while the worker is busy.
     pub(super) fn id(&self) -> Option<u32> {
         self.child.id()
     }
@@ -147,12 +149,13 @@ impl Worker {
         status.lines().find_map(|line| line.strip_prefix("State:")).is_some_and(|it| it.trim().starts_with('T'))
     }
 
-    /// Returns the process status from `/proc`; `None` if the process is gone.
+    /// Returns the text of `/proc/PID/status` of the worker; `None` if the process is gone.
     fn status(&self) -> Option<String> {
         status_of(&self.child.id()?.to_string())
     }
 
-    /// Ends the worker and diagnoses its death.
+    /// Waits for the worker to exit, kills its process group, and diagnoses why it died. `error` is the error of the
+    /// socket.
     pub(super) async fn diagnose_death(mut self, error: &io::Error) -> Death {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let group = self.group();
@@ -160,7 +163,7 @@ impl Worker {
             Some(pid) => wait_for_peak_memory(pid, patience).await,
             None => Some(0),
         };
-        // A worker that has not ended by now broke the protocol, and is killed here.
+        // Has no exit status if the worker still runs: it broke the protocol, and is killed below.
         let status = match peak {
             Some(_) => tokio::time::timeout(patience, self.child.wait()).await.ok(),
             None => None,
@@ -198,39 +201,40 @@ async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
             Ok(Some(peak)) => return Some(peak),
             Ok(None) if begun.elapsed() < patience => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(None) => return None,
-            // The child was reaped already.
+            // The exit status was collected already, so the peak is not known.
             Err(_) => return Some(0),
         }
     }
 }
 
-/// Diagnoses a death from the exit status (if known), the standard error, and `error`, the error of the socket.
+/// Derives why a worker died from its exit status (if known), its standard error `words`, and the socket error.
 fn diagnose(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
     let of = |cause, reason, detail: &str| Death { failed: new_failure(reason, detail), cause, peak: None };
     let signal = status.and_then(|it| it.signal());
-    // The PDF library aborts silently if it gets no memory; all other aborts print a message.
+    // SIGABRT without a message means out of memory: the PDF library aborts silently, while all other aborts print a
+    // message.
     let aborted = signal == Some(libc::SIGABRT);
     let signs = ["memory allocation of", "failed to allocate", FOREIGN_EXCEPTION];
     if signs.iter().any(|it| words.contains(it)) || (aborted && words.is_empty()) {
-        return of(Cause::Worker, Reason::OutOfMemory, "needed more memory than the limit");
+        return of(Cause::Worker, Reason::OutOfMemory, "its reader needed more memory than the limit");
     }
     if words.contains("overflowed its stack") {
-        return of(Cause::Worker, Reason::TooDeep, "nested deeper than the stack of its reader");
+        return of(Cause::Worker, Reason::TooDeep, "nested so deeply that the stack of its reader overflowed");
     }
     if signal == Some(libc::SIGSYS) {
         return of(Cause::Jail, Reason::WorkerCrash, "its reader tried to leave its jail, and was killed");
     }
     if let Some(name) = signal.and_then(outside_signal_name) {
-        let detail = format!(
-            "its reader was killed by {name} from outside: by another process, or by the system for lack of memory"
-        );
+        let detail =
+            format!("its reader was killed by {name}: by another process, or by the system for lack of memory");
         return of(Cause::Outside, Reason::WorkerCrash, &detail);
     }
     let end = status.map_or_else(|| error.to_string(), |it| it.to_string());
-    of(Cause::Worker, Reason::WorkerCrash, &format!("its reader died: {end}"))
+    of(Cause::Worker, Reason::WorkerCrash, &format!("its reader crashed: {end}"))
 }
 
-/// Returns the name of a signal that never results from a worker's own actions: its limits and its jail use others.
+/// Returns the name of a signal that only another process or the kernel sends to a worker; `None` for signals that result
+/// from its own actions, its limits or its jail.
 fn outside_signal_name(signal: i32) -> Option<&'static str> {
     match signal {
         libc::SIGKILL => Some("SIGKILL"),
@@ -249,7 +253,7 @@ impl Drop for Worker {
 }
 
 fn kill_group(group: Pid) {
-    // Fails if the group has no processes left.
+    // Ignores the error for a group that has no processes left.
     let _gone = rustix::process::kill_process_group(group, Signal::KILL);
 }
 
@@ -270,7 +274,7 @@ mod tests {
             (libc::SIGXFSZ, Cause::Worker),
             (libc::SIGSYS, Cause::Jail),
         ] {
-            // In the form returned by `wait`.
+            // Makes the exit status from the raw form that `wait` returns.
             assert_eq!(diagnose(Some(ExitStatus::from_raw(signal)), "", &closed).cause, cause, "signal {signal}");
         }
         assert_eq!(diagnose(None, "", &closed).cause, Cause::Worker);

@@ -7,10 +7,10 @@ use crate::extract::protocol::{self, Reply};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::model::ExtractLimits;
 
-/// Shell command that sends the first message of a worker.
+/// Shell command that sends the first message of a worker: it is ready and jailed.
 pub(super) const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
 
-/// Writes a worker program: a script with the socket as descriptor 0.
+/// Writes a shell script that acts as a worker, with the socket as descriptor 0, and returns its path.
 pub(super) fn worker_script(folder: &Path, script: &str) -> PathBuf {
     let program = folder.join("worker");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -18,7 +18,7 @@ pub(super) fn worker_script(folder: &Path, script: &str) -> PathBuf {
     program
 }
 
-/// Makes a pool with one worker that runs the commands `does` for every file and then sends the reply `says`.
+/// Makes a pool with one worker that, for every file, runs the shell commands `does` and then sends the reply `says`.
 pub(crate) fn scripted_pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
     let reply = folder.join("reply");
     std::fs::write(&reply, protocol::encode_frame(says).unwrap()).unwrap();

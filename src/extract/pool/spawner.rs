@@ -1,4 +1,4 @@
-//! The thread that starts worker processes.
+//! The thread that starts the worker processes of one pool.
 
 use std::io;
 use std::sync::mpsc;
@@ -7,8 +7,8 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started it
-/// ends, and threads of the async runtime come and go.
+/// A thread that starts worker processes and lives as long as its pool. Runtime threads cannot do this: they come and go,
+/// and the kernel kills a worker when the thread that started it ends.
 #[derive(Debug)]
 pub(super) struct WorkerSpawner {
     requests: mpsc::Sender<SpawnRequest>,
@@ -26,7 +26,7 @@ impl WorkerSpawner {
         std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
             for mut birth in requests {
                 let _inside = birth.runtime.enter();
-                // If the caller has stopped waiting, the child is dropped, which kills it.
+                // Ignores a send error: it means that the caller stopped waiting, and dropping the child kills it.
                 birth.reply.send(birth.command.spawn()).ok();
             }
         })?;
@@ -35,7 +35,7 @@ impl WorkerSpawner {
 
     pub(super) async fn spawn(&self, command: Command) -> io::Result<Child> {
         let (reply, answer) = oneshot::channel();
-        let gone = || io::Error::other("the thread that starts workers is gone");
+        let gone = || io::Error::other("the thread that starts extraction workers has ended");
         self.requests.send(SpawnRequest { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }

@@ -10,7 +10,7 @@ fn pool(program: &str) -> WorkerPool {
 async fn assert_failures(program: &str, expected: Reason) -> WorkerPool {
     let file = tempfile::tempfile().unwrap();
     let pool = pool(program);
-    // Twice, to show that a fault does not use up a permit.
+    // Runs the job twice, to show that a failed job returns its permit.
     for _ in 0..2 {
         let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
@@ -53,7 +53,7 @@ fn scripted_pool(folder: &Path, script: &str) -> WorkerPool {
     pool(worker_script(folder, script).to_str().unwrap())
 }
 
-/// Checks the failure of a file if its worker becomes ready and then runs `script`.
+/// Checks that a file fails for the expected reason if its worker becomes ready and then runs `script`.
 async fn assert_script_failure(script: &str, expected: Reason) -> WorkerPool {
     let folder = tempfile::tempdir().unwrap();
     let pool = scripted_pool(folder.path(), &format!("{HELLO}\n{script}"));
@@ -124,11 +124,11 @@ async fn hanging_skill_is_killed_at_job_time_limit() {
     assert!(begun.elapsed() < Duration::from_secs(10), "the limit of the pool is longer");
 }
 
-/// Reply of a script: the file needs a password.
+/// Shell command that replies that the file needs a password.
 const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
 
-/// Checks the failure of a file if its worker runs `what` on its first start (or on each one) and replies afterwards.
-/// Returns the detail and the number of starts.
+/// Checks why a file fails if its worker runs the commands `what` on its first start (with `always`, on each start), and on
+/// later starts sends `ANSWER`. Returns the failure's detail and the number of worker starts.
 async fn assert_retry_failure(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
@@ -195,7 +195,7 @@ async fn peak_memory_of_dead_worker_is_recorded() {
 
 #[tokio::test]
 async fn final_peak_memory_of_worker_is_recorded() {
-    // Too short for the monitor to sample the memory.
+    // The worker exits too soon for the memory monitor to sample its memory.
     let folder = tempfile::tempdir().unwrap();
     let script = format!("{HELLO}\nexec python3 -c 'import os\nheld = bytearray(1 << 30)\nos.abort()'");
     let limits = ExtractLimits { seconds: 60, memory_mib: 4 << 10, ..ExtractLimits::default() };
@@ -210,10 +210,10 @@ async fn final_peak_memory_of_worker_is_recorded() {
 #[tokio::test]
 async fn worker_over_memory_limit_is_killed_with_both_sizes() {
     let (peak, detail) = peak_before_exit("time.sleep(60)", Reason::OutOfMemory, 200).await;
-    assert!(peak > 200 && detail.contains("may hold 200"), "{peak} {detail}");
+    assert!(peak > 200 && detail.contains("limit is 200 MiB"), "{peak} {detail}");
 }
 
-/// Counts the workers given a file, and decides whether a retry is allowed.
+/// Observer that counts the attempts to read a file, and decides whether a retry is allowed.
 struct AttemptCounter {
     attempts: std::sync::atomic::AtomicU32,
     may_again: bool,
@@ -247,7 +247,7 @@ async fn file_without_attempts_left_is_not_retried() {
         let folder = tempfile::tempdir().unwrap();
         let starts = folder.path().join("starts");
         let answer = ANSWER.trim_end_matches("; sleep 9");
-        // The first worker reads one file and dies on the next; a second worker would reply.
+        // The first worker reads one file and crashes on the next; a second worker would reply.
         let script = format!(
             "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
              echo >> {starts}\nframe\n{HELLO}\nframe\n\
@@ -270,7 +270,7 @@ async fn file_is_never_read_a_third_time() {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
     let answer = ANSWER.trim_end_matches("; sleep 9");
-    // The first worker reads one file and dies on the next, the second is killed from outside; a third would reply.
+    // The first worker reads one file and crashes on the next; the second is killed by SIGKILL; a third would reply.
     let script = format!(
         "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
          echo >> {starts}\nframe\n{HELLO}\nframe\n\
@@ -297,7 +297,7 @@ async fn file_is_never_read_a_third_time() {
 async fn retry_runs_without_other_workers() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    // The second frame holds the file name; the first one is the setup.
+    // Discards the first frame, which is the setup; the second frame holds the file name.
     let script = format!(
         "frame() {{ dd bs=9999 count=1 <&0 2>/dev/null | tr -d '\\000'; }}\n\
          frame > /dev/null\n{HELLO}\n\

@@ -1,7 +1,8 @@
-//! Source code: one block per function, type or method, named by its symbol; the text in between as blocks of its own.
+//! Reader of source code: makes one block per function, type or method, labelled with its symbol; the text in between
+//! becomes separate blocks.
 //!
-//! Blocks are exact slices of the file. Comments and attributes belong to the symbol below them. Languages without a
-//! grammar are cut at blank lines.
+//! Blocks are exact slices of the file. Comments and attributes belong to the symbol below them. Code in languages without
+//! a grammar is split at blank lines.
 
 mod grammar;
 
@@ -17,16 +18,18 @@ use crate::extract::text_formats::plain;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Larger files are generated: cutting them by symbol takes seconds and does not improve search.
+/// Larger files, in bytes, are split at blank lines: they are generated, and parsing them takes seconds without better
+/// search results.
 const MAX_PARSED_BYTES: usize = 2 << 20;
-/// More open brackets than this are not a program: parsers would need seconds and hundreds of MiB.
+/// Text with more brackets open at once is split at blank lines: it is not a program, and a parser would need seconds and
+/// hundreds of MiB.
 const MAX_OPEN_BRACKETS: usize = 500;
-/// Nesting depth of containers (modules, classes) that are still cut.
+/// Containers (modules, classes) nested deeper than this become one block each.
 const MAX_NESTING: usize = 8;
-/// A header up to this many bytes (`impl Parser {`) joins the first symbol below it.
+/// A container's header (`impl Parser {`) of at most this many bytes is joined with the first symbol in the container.
 const MAX_JOINED_HEADER_BYTES: usize = 300;
 
-/// Reads a file of source code.
+/// Adds the blocks of a source code file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
@@ -48,7 +51,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Returns the largest number of brackets open at once, including brackets in strings and comments.
+/// Returns the maximum number of brackets open at once, including brackets in strings and comments.
 fn deepest_brackets(text: &str) -> usize {
     let (mut open, mut most) = (0usize, 0);
     for byte in text.bytes() {
@@ -66,15 +69,15 @@ struct SymbolCutter<'a> {
     source: &'a Source<'a>,
     grammar: &'static Grammar,
     sink: &'a mut Sink,
-    /// Offsets of the line breaks. Searching a line per symbol would be quadratic in the line's length.
+    /// Offsets of the line breaks, because searching them for each symbol would take quadratic time on a long line.
     newlines: Vec<usize>,
-    /// The last block, held back so that the closing bracket of its container can join it.
+    /// The last block and its symbol, not added yet, so that it can still take in the closing bracket of its container.
     last: Option<(Range<usize>, String)>,
 }
 
 impl SymbolCutter<'_> {
-    /// Cuts `range`, the extent of `node`, at the symbols among its children. The text in between belongs to `owner`, the
-    /// symbol of the container, which is empty at the top level.
+    /// Splits `range`, the extent of `node`, at the symbols among its children. The text in between is labelled with
+    /// `owner`, the symbol of the container, which is empty at the top level.
     fn cut_children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
         let mut done = range.start;
         let mut comments: Option<Range<usize>> = None;
@@ -108,7 +111,8 @@ impl SymbolCutter<'_> {
         self.push_between_symbols(done..range.end.max(done), owner);
     }
 
-    /// Returns the name of the symbol that a node defines and, for a container, the node with the children to cut at.
+    /// Returns the name of the symbol that a node defines and, for a container, the node whose children are to be split;
+    /// `None` if it defines no symbol.
     fn symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let kind = node.kind();
         if self.grammar.wrappers.contains(&kind) {
@@ -132,7 +136,7 @@ impl SymbolCutter<'_> {
         Some((join(&self.symbol_name(node)?), None))
     }
 
-    /// Finds the symbol inside `export class X {}`, `@decorated def f`, `const f = () => {}`.
+    /// Returns the symbol inside a wrapper, as in `export class X {}`, `@decorated def f` or `const f = () => {}`.
     fn wrapped_symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let mut cursor = node.walk();
         for inner in node.named_children(&mut cursor) {
@@ -165,7 +169,7 @@ impl SymbolCutter<'_> {
     }
 
     fn symbol_name(&self, node: Node<'_>) -> Option<String> {
-        // A Go method is qualified by the type of its receiver.
+        // Qualifies a Go method by the type of its receiver.
         if let Some(receiver) = node.child_by_field_name("receiver") {
             let target = self.slice(receiver).trim_matches(['(', ')']).rsplit([' ', '*']).next().unwrap_or_default();
             return Some(format!("{target}.{}", self.slice(node.child_by_field_name("name")?)));
@@ -176,7 +180,7 @@ impl SymbolCutter<'_> {
         if node.kind() == "type_declaration" {
             return Some(self.slice(node.named_child(0)?.child_by_field_name("name")?).to_string());
         }
-        // C nests the name: `int *(*name)(void)`.
+        // Descends to the innermost declarator, which holds the name in C: `int *(*name)(void)`.
         let mut declarator = node.child_by_field_name("declarator")?;
         while let Some(inner) = declarator.child_by_field_name("declarator") {
             declarator = inner;
@@ -189,7 +193,7 @@ impl SymbolCutter<'_> {
         self.source.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// Returns whether at most one line break and white space lie between two offsets.
+    /// Returns whether only white space with at most one line break is between the offsets `end` and `start`.
     fn is_adjacent(&self, end: usize, start: usize) -> bool {
         self.source.text.get(end..start).is_some_and(|gap| gap.trim().is_empty() && gap.matches('\n').count() <= 1)
     }
@@ -197,12 +201,14 @@ impl SymbolCutter<'_> {
     fn line_start(&self, byte: usize) -> usize {
         let line = self.newlines.partition_point(|newline| *newline < byte);
         let start = line.checked_sub(1).map_or(0, |before| self.newlines[before] + 1);
-        // Searches backwards: on a line with many symbols the previous one is near, the line start is not.
+        // Searches backwards, because on a line with many symbols the previous symbol is near, but the line start may be
+        // far.
         let is_blank = self.source.text[start..byte].chars().rev().all(char::is_whitespace);
         if is_blank { start } else { byte }
     }
 
-    /// Extends the end of a symbol over the rest of its line: a semicolon, a comma, a comment.
+    /// Returns the end of the line if only a semicolon, comma, bracket or comment follows the symbol that ends at `byte`;
+    /// otherwise `byte`.
     fn line_end(&self, byte: usize) -> usize {
         let newline = self.newlines.partition_point(|newline| *newline < byte);
         let line = &self.source.text[byte..self.newlines.get(newline).copied().unwrap_or(self.source.text.len())];
@@ -210,7 +216,8 @@ impl SymbolCutter<'_> {
         if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
     }
 
-    /// Adds the text between symbols. Lone brackets join the block that they close.
+    /// Adds the text between symbols as a block. If it has no letters or digits (a closing bracket), it joins the block
+    /// before.
     fn push_between_symbols(&mut self, range: Range<usize>, owner: &str) {
         let text = &self.source.text[range.clone()];
         if text.contains(char::is_alphanumeric) {

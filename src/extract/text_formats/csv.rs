@@ -1,4 +1,4 @@
-//! Delimited tables: comma, semicolon, tab or bar, detected by counting.
+//! Reader of tables in text form, delimited by comma, semicolon, tab or bar; the delimiter is detected by counting.
 
 use crate::extract::encoding::decode;
 use crate::extract::formats::extension;
@@ -7,10 +7,10 @@ use crate::extract::table_text::{one_line, without_bars};
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Rows per block: about the size of a chunk.
+/// Number of rows per block, which makes a block about as large as a chunk.
 const ROWS_PER_BLOCK: usize = 30;
 
-/// Reads a table of delimited values.
+/// Adds the rows of a delimited table to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
@@ -22,13 +22,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut record = csv::ByteRecord::new();
     let mut rows: Vec<(usize, String)> = Vec::new();
     let mut range = 0..0;
-    // Reading from memory fails only on errors of the reader itself; the rows read so far are kept.
+    // An error, which can come only from the CSV library itself, ends the loop: the rows read so far are kept.
     while let Ok(true) = reader.read_byte_record(&mut record) {
         if !sink.count_cells(record.len() as u64) {
             break;
         }
         let start = record.position().map_or(range.end, |it| it.byte() as usize).min(source.text.len());
-        // The position of a record includes the blank lines before it.
+        // Skips the blank lines before the record, which its reported position includes.
         let start = start + source.text[start..].bytes().take_while(|it| matches!(it, b'\r' | b'\n')).count();
         if rows.is_empty() {
             range.start = start;
@@ -56,13 +56,13 @@ fn push_rows(
     is_whole
 }
 
-/// Returns a record as `a | b`, on one line.
+/// Formats a record as one line, such as `a | b`.
 fn format_record(record: &csv::ByteRecord) -> String {
     let cell = |bytes| without_bars(one_line(&String::from_utf8_lossy(bytes)));
     record.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
-/// Picks the delimiter by extension, or else the most frequent and most even one in the first lines.
+/// Returns the delimiter: by file extension, or else the one that occurs equally often in the most of the first lines.
 fn delimiter(name: &str, text: &str) -> u8 {
     match extension(name).as_str() {
         "tsv" | "tab" => return b'\t',
@@ -77,7 +77,7 @@ fn delimiter(name: &str, text: &str) -> u8 {
         let even = counts.iter().filter(|it| **it == first).count();
         if first == 0 { (0, 0) } else { (even, first) }
     };
-    // On a tie the later one wins, so the comma, the default, is last.
+    // The comma, which is the default, is last, because `max_by_key` returns the last of equal candidates.
     [b'|', b'\t', b';', b','].into_iter().max_by_key(|it| score(*it)).unwrap_or(b',')
 }
 

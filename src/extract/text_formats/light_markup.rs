@@ -1,4 +1,5 @@
-//! reStructuredText, Org, AsciiDoc and TeX: headings, and the directive tables of reStructuredText; the rest is paragraphs.
+//! Reader of reStructuredText, Org, AsciiDoc and TeX: finds headings and the directive tables of reStructuredText; all
+//! other text becomes paragraphs.
 
 use crate::extract::encoding::decode;
 use crate::extract::formats::extension;
@@ -7,20 +8,20 @@ use crate::extract::text_formats::rst_tables;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Notation of headings.
+/// The markup language, which determines how headings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
-    /// A line of punctuation below the title, sometimes also above it; levels by order of appearance.
+    /// reStructuredText: a line of punctuation below the title, sometimes also above it; levels by order of appearance.
     Rst,
-    /// `** Title`.
+    /// Org: `** Title`.
     Org,
-    /// `== Title`.
+    /// AsciiDoc: `== Title`.
     Adoc,
-    /// `\section{Title}`.
+    /// TeX: `\section{Title}`.
     Tex,
 }
 
-/// A heading and its position.
+/// A parsed heading and the lines that it occupies.
 struct Heading<'a> {
     level: u8,
     /// Index of the line that holds the title.
@@ -30,7 +31,7 @@ struct Heading<'a> {
     next: usize,
 }
 
-/// Reads a file in lightweight markup; its extension selects the dialect.
+/// Adds the text of a file to the sink; the file extension selects the markup language.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let dialect = match extension(input.name).as_str() {
         "org" => Dialect::Org,
@@ -41,7 +42,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
     let lines: Vec<Line<'_>> = source.lines().collect();
-    // Underline styles of reStructuredText in order of appearance: the first is level 1.
+    // Underline styles of reStructuredText headings in order of appearance, which is the order of levels: the first is
+    // level 1.
     let mut underlines: Vec<(char, bool)> = Vec::new();
     let mut paragraph: Option<usize> = None;
     let mut at = 0;
@@ -93,7 +95,7 @@ fn parse_heading<'a>(
     }
 }
 
-/// Parses `== Title`; the level is the number of marks minus `less`.
+/// Parses a heading such as `== Title`; its level is the number of marks minus `less`.
 fn parse_marked_heading(text: &str, mark: char, less: usize, at: usize) -> Option<Heading<'_>> {
     let marks = text.len() - text.trim_start_matches(mark).len();
     let title = text[marks..].strip_prefix(' ')?.trim();
@@ -124,7 +126,7 @@ fn parse_rst_heading<'a>(lines: &[Line<'a>], at: usize, underlines: &mut Vec<(ch
     Some(Heading { level: (position + 1).min(6) as u8, line: title_at, title, next: under_at + 1 })
 }
 
-/// Returns the character and length of a line that repeats one punctuation character.
+/// Returns the character and the length of an underline: a line that repeats one punctuation character.
 fn parse_underline(line: &str) -> Option<(char, usize)> {
     let line = line.trim_end();
     let mark = line.chars().next().filter(char::is_ascii_punctuation)?;

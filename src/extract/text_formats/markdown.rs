@@ -1,25 +1,26 @@
-//! Markdown and djot: headings, code, lists, tables, quotes and front matter, line by line.
+//! Reader of Markdown and djot: finds headings, code, lists, tables, quotes and front matter, line by line.
 //!
-//! Inline markup stays in the text, so that a block is exactly the bytes of the file. No parser crate is used: they are
-//! recursive, or quadratic on crafted emphasis, and yield events instead of bytes.
+//! Inline markup stays in the text, so that a block is exactly a byte range of the file. No parser crate is used, because
+//! they are recursive or take quadratic time on malicious input, and yield events instead of byte ranges.
 
 use crate::extract::encoding::decode;
 use crate::extract::source_text::{Line, Source};
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Reads a Markdown file.
+/// Adds the blocks of a Markdown file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     read_source(&Source::new(&text), sink);
     Ok(())
 }
 
-/// Reads Markdown embedded in another document.
+/// Adds the blocks of Markdown text to the sink, e.g. of a notebook cell.
 pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     let lines: Vec<Line<'_>> = source.lines().collect();
     let mut at = front_matter(source, &lines, sink);
-    // Start column of the text in the list item above; code inside the item is indented further.
+    // Column at which the text of the open list item starts (0 outside lists); code in the item is indented further than
+    // that.
     let mut item = 0;
     while at < lines.len() && !sink.is_full() {
         let line = lines[at].text;
@@ -43,7 +44,7 @@ pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     }
 }
 
-/// Number of columns by which indented code is indented.
+/// Number of columns by which an indented code block is indented relative to the text around it.
 const CODE_INDENT: usize = 4;
 
 /// Returns the width of the white space before the text of a line; a tab extends to the next multiple of four.
@@ -52,12 +53,13 @@ fn indent_columns(line: &str) -> usize {
     white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
 }
 
-/// Returns whether a line begins a footnote, a definition or an admonition; their text continues indented by four columns.
+/// Returns whether a line begins a footnote, a definition or an admonition, whose next lines are indented by four columns
+/// without being code.
 fn opens_body(line: &str) -> bool {
     line.starts_with("[^") && line.contains("]:") || [": ", ":\t", "!!! ", "??? "].iter().any(|it| line.starts_with(it))
 }
 
-/// Adds indented code with its inner blank lines, and returns the index of the next line.
+/// Adds an indented code block with its inner blank lines, and returns the index of the line after the block.
 fn push_indented_code(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, sink: &mut Sink) -> usize {
     let is_code = |line: &Line<'_>| line.text.trim().is_empty() || indent_columns(line.text) >= indent;
     let end = lines[at..].iter().position(|it| !is_code(it)).map_or(lines.len(), |it| at + it);
@@ -66,7 +68,7 @@ fn push_indented_code(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent
     end
 }
 
-/// Reads the block that starts at line `at` and returns the index of the next line.
+/// Adds the block that starts at line `at`, and returns the index of the line after the block.
 fn push_block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let line = &lines[at];
     if line.text.trim().is_empty() || is_rule(line.text) {
@@ -97,9 +99,10 @@ fn push_block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sin
     push_paragraph(source, lines, at, sink)
 }
 
-/// Reads `---` YAML or `+++` TOML front matter and returns the index of the next line.
+/// Adds YAML (`---`) or TOML (`+++`) front matter as metadata, and returns the index of the line after it; 0 if there is
+/// none.
 fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usize {
-    // A longer section is not front matter but text below a thematic break.
+    // A longer section is not front matter: the file then begins with a thematic break and ordinary text.
     const MAX_FRONT_MATTER_LINES: usize = 200;
     let Some(mark) = lines.first().map(|line| line.text.trim_end()).filter(|it| matches!(*it, "---" | "+++")) else {
         return 0;
@@ -121,7 +124,7 @@ fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usi
     length + 2
 }
 
-/// Returns the character and length of the fence that a line opens.
+/// Returns the character and the length of the code fence that a line opens, e.g. three for ```` ``` ````.
 fn parse_fence(line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
@@ -141,7 +144,7 @@ fn push_fenced_code(source: &Source<'_>, lines: &[Line<'_>], at: usize, open: (c
     (close + 1).min(lines.len())
 }
 
-/// Returns level and title of `## Title ##`.
+/// Returns the level and the title of a heading such as `## Title ##`.
 fn atx_heading(line: &str) -> Option<(u8, &str)> {
     let text = line.trim_start();
     let level = text.len() - text.trim_start_matches('#').len();
@@ -155,7 +158,7 @@ fn atx_heading(line: &str) -> Option<(u8, &str)> {
     Some((u8::try_from(level).ok()?, title))
 }
 
-/// Returns the heading level that an underline gives to the paragraph above it.
+/// Returns the level of a heading that is underlined by this line: 1 for `===`, 2 for `---`; `None` for other lines.
 fn setext_level(line: &str) -> Option<u8> {
     let line = line.trim();
     let all = |mark: char| !line.is_empty() && line.chars().all(|it| it == mark);
@@ -165,14 +168,14 @@ fn setext_level(line: &str) -> Option<u8> {
     (all('-') && line.len() >= 2).then_some(2)
 }
 
-/// Returns whether a line is a thematic break.
+/// Returns whether a line is a thematic break, e.g. `***`.
 fn is_rule(line: &str) -> bool {
     let marks = line.chars().filter(|it| !it.is_whitespace());
     let first = line.trim_start().chars().next();
     matches!(first, Some('-' | '*' | '_')) && marks.clone().count() >= 3 && marks.clone().all(|it| Some(it) == first)
 }
 
-/// Returns the text of a list item without mark and check box. A number stays, because other text may refer to it.
+/// Returns the text of a list item without its bullet and check box. A number is kept, because other text may refer to it.
 fn list_item(line: &str) -> Option<&str> {
     let text = line.trim_start();
     let digits = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
@@ -191,7 +194,7 @@ fn list_item(line: &str) -> Option<&str> {
     Some(["[ ]", "[x]", "[X]"].iter().find_map(|it| rest.strip_prefix(it)).map_or(rest, str::trim_start))
 }
 
-/// Returns the line at which running text from line `at` ends.
+/// Returns the index of the first line from `at` on that does not continue a paragraph.
 fn running_text_end(lines: &[Line<'_>], at: usize) -> usize {
     let starts_block = |line: &Line<'_>| {
         let text = line.text;
@@ -225,7 +228,7 @@ fn push_paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut
     end
 }
 
-/// Adds a quote without its `>` marks, at any nesting depth.
+/// Adds a quotation without its `>` marks, at any nesting depth, and returns the index of the line after it.
 fn push_quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let quoted = |line: &Line<'_>| line.text.trim_start().starts_with('>');
     let end = lines[at..].iter().position(|line| !quoted(line)).map_or(lines.len(), |it| at + it);
@@ -235,7 +238,7 @@ fn push_quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sin
     end
 }
 
-/// Returns whether a table starts at `at`: a row followed by a delimiter row.
+/// Returns whether a table starts at line `at`: a row followed by a delimiter row such as `|---|---|`.
 fn is_table(lines: &[Line<'_>], at: usize) -> bool {
     lines[at].text.contains('|') && lines.get(at + 1).is_some_and(|line| is_delimiter_row(line.text))
 }
@@ -245,7 +248,7 @@ fn is_delimiter_row(line: &str) -> bool {
 }
 
 fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
-    /// Rows per block: about the size of a chunk.
+    /// Number of rows per block, which makes a block about as large as a chunk.
     const ROWS_PER_BLOCK: usize = 30;
     let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
     for rows in lines[at..end].chunks(ROWS_PER_BLOCK) {
@@ -258,7 +261,7 @@ fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sin
     end
 }
 
-/// Returns a row as `a | b`. An escaped bar is part of its cell.
+/// Formats a table row as `a | b`. An escaped bar is part of its cell, and is replaced by `¦`.
 fn format_row(row: &str) -> String {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);

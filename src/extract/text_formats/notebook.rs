@@ -1,4 +1,4 @@
-//! Jupyter notebooks: prose, code and textual outputs, cell by cell. Pictures in outputs are skipped.
+//! Reader of Jupyter notebooks: extracts prose, code and textual outputs, cell by cell. Images in outputs are skipped.
 
 use serde_json::Value;
 
@@ -8,19 +8,19 @@ use crate::extract::text_pieces::cut_outside_secrets;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Output bytes kept per cell: enough to find it; the megabytes of a training log add nothing.
+/// Maximum number of output bytes kept per cell: enough to find the cell, without the megabytes of a training log.
 const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
-/// Reads a notebook.
+/// Adds the cells of a notebook to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let notebook: Value = serde_json::from_slice(input.bytes)
-        .map_err(|error| new_failure(Reason::Damaged, format!("not a notebook: {error}")))?;
+        .map_err(|error| new_failure(Reason::Damaged, format!("the file is not a notebook: {error}")))?;
     if let Some(title) = notebook.pointer("/metadata/title").and_then(Value::as_str) {
         sink.set_title(title);
     }
-    // Format 3 nests the cells one level deeper.
+    // In notebook format 3, the cells are one level deeper, in the first worksheet.
     let cells = notebook.get("cells").or_else(|| notebook.pointer("/worksheets/0/cells")).and_then(Value::as_array);
-    let cells = cells.ok_or_else(|| new_failure(Reason::Damaged, "notebook without cells"))?;
+    let cells = cells.ok_or_else(|| new_failure(Reason::Damaged, "the notebook has no cells"))?;
     for (number, cell) in (1..).zip(cells) {
         let mark = sink.block_count();
         read_cell(cell, sink);
@@ -73,7 +73,7 @@ fn output_text(cell: &Value) -> String {
     text
 }
 
-/// Returns a text that is stored as one string or as an array of lines.
+/// Returns a text that the notebook stores as one string or as an array of lines.
 fn joined_lines(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! Plain text and logs: paragraphs between blank lines.
+//! Reader of plain text and logs: splits them into paragraphs at blank lines.
 //!
 //! No structure is guessed: text that looks like a heading stays in its paragraph.
 
@@ -9,19 +9,19 @@ use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Reads plain text.
+/// Adds the paragraphs of a plain text file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     push_paragraphs(&Source::new(&text), BlockKind::Paragraph, sink);
     Ok(())
 }
 
-/// Adds a block for every run of lines that are not blank.
+/// Adds one block for each paragraph (consecutive lines that are not blank) of the source.
 pub(crate) fn push_paragraphs(source: &Source<'_>, kind: BlockKind, sink: &mut Sink) {
     each_paragraph(source, |range| source.push(sink, kind, range));
 }
 
-/// Calls `each` with every run of lines that are not blank, until it returns false.
+/// Calls `each` with the byte range of each paragraph (consecutive lines that are not blank) until it returns false.
 pub(crate) fn each_paragraph(source: &Source<'_>, mut each: impl FnMut(Range<usize>) -> bool) {
     let mut start = None;
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! Tables in reStructuredText directives: `list-table` with nested lists as rows, and `csv-table`.
+//! Parser for the table directives of reStructuredText: `list-table`, whose rows are nested lists, and `csv-table`.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use crate::extract::Sink;
 use crate::extract::source_text::{Line, Source};
 use crate::model::BlockKind;
 
-/// Notation of the rows of a directive.
+/// The table directive, which determines how the rows are written.
 #[derive(Clone, Copy)]
 enum TableKind {
     ListTable,
     CsvTable,
 }
 
-/// Adds the table that begins at line `at`, after its title, and returns the index of the next line. Returns `None` if no
-/// table with rows begins there.
+/// Adds the title and the rows of the table that begins at line `at`, and returns the index of the line after the table.
+/// Returns `None` if no table with rows begins there.
 pub(crate) fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> Option<usize> {
     let (kind, title) = parse_directive(lines[at].text)?;
     let margin = indent_width(lines[at].text);
@@ -33,7 +33,7 @@ pub(crate) fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sin
     Some(end)
 }
 
-/// Returns the kind of directive that a line opens, and the title after it.
+/// Returns the kind and the title of the table directive that a line begins; `None` if it begins none.
 fn parse_directive(line: &str) -> Option<(TableKind, &str)> {
     let directive = line.trim_start().strip_prefix(".. ")?.trim_start();
     let kinds = [("list-table::", TableKind::ListTable), ("csv-table::", TableKind::CsvTable)];
@@ -44,12 +44,12 @@ fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Reads rows of a `list-table`: `* - ` opens a row, `- ` below its first mark opens another cell, and any other indented
-/// text continues the cell. Also returns the offset at which the first cell's text begins.
+/// Parses the rows of a `list-table`: `* - ` begins a row, `- ` below that hyphen begins another cell, and any other text
+/// continues the cell. Also returns the offset of the first cell's text.
 fn parse_list_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let first = body.iter().find(|it| it.text.trim_start().starts_with("* -"))?;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    // Columns of the row marks and cell marks, from the first of each.
+    // Indentation of the `*` that begins rows and of the `-` that begins cells, taken from the first of each.
     let (mut row_mark, mut cell_mark) = (None, None);
     for line in body.iter().map(|it| it.text).filter(|it| !it.trim().is_empty()) {
         let (at, text) = (indent_width(line), line.trim());
@@ -76,13 +76,13 @@ fn parse_list_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     Some((first.start + mark, rows))
 }
 
-/// Returns the text after the mark of a cell.
+/// Returns the text of a cell, which follows `-`; `None` if the line does not begin a cell.
 fn parse_cell(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('-')?;
     (rest.is_empty() || rest.starts_with(' ')).then(|| rest.trim())
 }
 
-/// Reads rows of a `csv-table`: the header option, then the lines below. Also returns the offset of the first.
+/// Parses the rows of a `csv-table`: the `:header:` option, then the lines below. Also returns the offset of the first row.
 fn parse_csv_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let options = body.iter().take_while(|it| it.text.trim_start().starts_with(':')).count();
     let head = body[..options].iter().find_map(|it| Some(it.range_of(it.text.trim().strip_prefix(":header:")?.trim())));
@@ -92,7 +92,7 @@ fn parse_csv_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
         let line = body.iter().rfind(|line| line.start <= it.start)?;
         line.text.get(it.start - line.start..it.end - line.start)
     };
-    // Spaces before a quoted value are not part of it.
+    // Removes the space before a quoted value, so that the CSV parser recognizes the quotes.
     let values = ranges.iter().filter_map(text).collect::<Vec<_>>().join("\n").replace(", \"", ",\"");
     let mut reader =
         csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(values.as_bytes());
@@ -109,7 +109,7 @@ mod tests {
     use crate::extract::encoding::decode;
     use crate::model::ExtractLimits;
 
-    /// Compares the index of the next line, and the blocks with their first and last lines.
+    /// Checks the index of the line after the table, and the blocks with their first and last lines.
     fn assert_table(text: &str, expected: Option<usize>, blocks: &[(&str, u32, u32)]) {
         let decoded = decode(text.as_bytes(), None);
         let source = Source::new(&decoded);

@@ -1,6 +1,6 @@
-//! JSON, YAML, TOML and settings, as plain text: line breaks matter, and keys are searchable words.
+//! Reader of JSON, YAML, TOML and settings files: adds them as plain text, with their line breaks and keys.
 //!
-//! Nothing is parsed: nesting depth does not matter, and a damaged file is still text.
+//! The syntax is not parsed, so that deep nesting does no harm and a damaged file can still be read.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::extract::text_pieces::split_pieces;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Reads a file of structured text.
+/// Adds the text of a JSON, YAML, TOML or settings file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
@@ -22,7 +22,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Decodes the escapes of a run before it is split: the secret scan cannot recognize a key full of escapes.
+/// Adds a paragraph with decoded `\u` escapes. They are decoded before the text is split into blocks, because the secret
+/// scan cannot recognize a key full of escapes.
 fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bool {
     let plain = Unescaped::new(&source.text[run.clone()]);
     split_pieces(&plain.text, 0..plain.text.len()).all(|piece| {
@@ -34,10 +35,10 @@ fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bo
     })
 }
 
-/// Text with decoded `\u00e9` escapes: many programs escape all non-ASCII letters, but queries hold the letters.
+/// Text with decoded escapes such as `\u00e9`: many programs escape all non-ASCII letters, but queries contain the letters.
 struct Unescaped {
     text: String,
-    /// After each escape: the offset in the text, and the offset in the source.
+    /// For the position after each escape: the offset in the decoded text, and the offset in the source.
     offset_map: Vec<(usize, usize)>,
 }
 
@@ -50,7 +51,7 @@ impl Unescaped {
             let decoded: String =
                 char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             plain.text.push_str(&text[at..escape]);
-            // Escaped control characters and quotes stay escaped: decoded they would end their string.
+            // Keeps escaped control characters and quotes, because decoded they would end the string that contains them.
             if length == 0 || decoded.chars().any(|it| it.is_control() || it == '"') {
                 let kept = length.max(text[escape..].chars().take(2).map(char::len_utf8).sum());
                 at = escape + kept;
@@ -65,7 +66,7 @@ impl Unescaped {
         plain
     }
 
-    /// Returns the source offset of a byte of the text; for several escapes in a row, an approximate one.
+    /// Returns the source offset for an offset in the decoded text. Between several escapes in a row it is approximate.
     fn source_offset(&self, byte: usize) -> usize {
         let behind = self.offset_map.partition_point(|(plain, _)| *plain <= byte);
         let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.offset_map[it]);
@@ -73,7 +74,7 @@ impl Unescaped {
     }
 }
 
-/// Returns the UTF-16 units of the escapes at the start of a text, and their length in bytes.
+/// Returns the UTF-16 units of the consecutive escapes with which a text begins, and the escapes' length in bytes.
 fn leading_escapes(text: &str) -> (Vec<u16>, usize) {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;

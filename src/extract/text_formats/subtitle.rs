@@ -1,14 +1,15 @@
-//! Subtitles (SubRip and WebVTT): the spoken text without times, numbers and styling.
+//! Reader of subtitles (SubRip and WebVTT): extracts the spoken text without times, numbers and styling.
 
 use crate::extract::encoding::decode;
 use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Cues are joined up to this many bytes: a single cue is too short for semantic search.
+/// Cues (subtitle entries) are joined until they have this many bytes, because a single cue is too short for semantic
+/// search.
 const MAX_PASSAGE_BYTES: usize = 1_000;
 
-/// Reads a subtitle file.
+/// Adds the spoken text of a subtitle file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
@@ -43,7 +44,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Removes `<i>`, `<v Name>` and `{\an8}`; the name of a voice is kept.
+/// Removes tags such as `<i>` and `{\an8}`. The speaker in `<v Name>` is kept, as `Name: `.
 fn without_tags(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;

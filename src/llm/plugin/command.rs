@@ -1,8 +1,8 @@
-//! A command that implements the plugin protocol, and one run of it.
+//! A command that implements the plugin protocol: how it is found, checked and run.
 //!
 //! The command is started without a shell, by its absolute path, with a fixed list of environment variables and no
 //! inherited file descriptors, and in mode `local_only` without network access. Its run time and output size are limited;
-//! at a limit, it is killed with everything that it started. Its standard error is shown only if it fails.
+//! at a limit, it is killed with all processes that it started. Its standard error is shown only if it fails.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,31 +24,31 @@ use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 use crate::{config, egress};
 
-/// How long processes left by a plugin may hold its output open after it ends.
+/// How long to wait for the end of the output after a plugin has ended, because processes that it left may keep it open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
-/// The longest first line of a script that the system reads.
+/// Maximum length in bytes of a script's first line (`#!`) that the system reads.
 const MAX_SHEBANG_BYTES: u64 = 256;
 
-/// Limits of a run.
+/// Limits of one run of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
-    /// Run time.
+    /// Maximum run time; the plugin is killed after this.
     pub time: Duration,
-    /// Bytes of a request.
+    /// Maximum bytes of the request.
     pub request_bytes: usize,
-    /// Bytes of its answer.
+    /// Maximum bytes of the plugin's answer.
     pub answer_bytes: usize,
-    /// Bytes of standard error shown if it fails.
+    /// Maximum bytes of standard error that are shown if the plugin fails.
     pub stderr_bytes: usize,
 }
 
 impl PluginLimits {
-    /// Returns the limits of a task: a file of proposals is larger than a question and takes longer.
+    /// Returns the limits of a task. They are higher for proposals, which are larger than questions and take longer.
     pub fn for_task(task: &PluginTask) -> PluginLimits {
         let (seconds, request_bytes, answer_bytes) = match task {
             PluginTask::AugmentProposals { .. } => (600, 64 << 20, 32 << 20),
-            // A local model on a CPU may take minutes.
+            // Allows minutes, because a local model on a CPU may need them.
             PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => {
                 (120, 4 << 20, 1 << 20)
             }
@@ -57,33 +57,33 @@ impl PluginLimits {
     }
 }
 
-/// A plugin command.
+/// A plugin command as the user chose it, with the hashes of its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PluginCommand {
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments, passed unchanged.
+    /// Arguments of the program, which are passed unchanged.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Its working directory.
+    /// Working directory of the program.
     pub folder: PathBuf,
-    /// BLAKE3 of the program when it was chosen, in hex; a changed program is not run.
+    /// BLAKE3 hash of the program when it was chosen, in hexadecimal; a changed program is not run.
     pub seal: String,
-    /// Its script, and the files named by absolute path in its arguments, with their hashes.
+    /// The script that the program runs, and the files named by absolute path in the arguments, with their hashes.
     #[serde(default)]
     pub files: Vec<HashedFile>,
 }
 
 impl PluginCommand {
-    /// Finds a program as a shell would, and records its hash. Relative arguments are resolved against `folder`.
+    /// Finds a program as a shell would, and hashes it and its files. `folder` becomes the working directory.
     ///
     /// # Errors
-    /// `NotFound`: there is no such program; `PermissionDenied`: other users may change it or one of its files, or a file
-    /// is a symbolic link, which may change its target.
+    /// `NotFound`: there is no such program; `PermissionDenied`: other users may change the program or one of its files, or
+    /// a file is a symbolic link, which may change its target.
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
-            return Err(Error::invalid("a command is a program and its arguments")
+            return Err(Error::invalid("the command has no program, or contains a NUL character")
                 .hint("vic llm use command python3 plugin.py"));
         }
         let folder = std::path::absolute(folder).io_context("resolve", folder)?;
@@ -99,11 +99,12 @@ impl PluginCommand {
         std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Checks that it can be run as chosen: its folder, the hashes of program and files, and, if the mode requires it,
-    /// network isolation. Runs nothing, so other failures appear only in a run.
+    /// Checks that the command can be run as it was chosen: its folder, the hashes of program and files, and, if the mode
+    /// requires it, network isolation. Does not run it, so other failures appear only in a run.
     ///
     /// # Errors
-    /// As [`PluginCommand::ask`], with a hint; also `NotFound` and `PermissionDenied` for a script.
+    /// The same errors as [`PluginCommand::ask`], with a hint; also `NotFound` or `PermissionDenied` if the script or its
+    /// interpreter is missing, or if the script is unreadable.
     pub async fn check(&self, mode: PrivacyMode) -> Result<()> {
         let command = self.clone();
         tokio::task::spawn_blocking(move || {
@@ -137,12 +138,12 @@ impl PluginCommand {
         }
     }
 
-    /// Checks that the program is unchanged.
+    /// Checks that the program has not changed since it was chosen.
     fn check_program(&self) -> Result<()> {
         integrity::require_same_hash(&self.program, "program", &self.seal, integrity::hash_program(&self.program))
     }
 
-    /// Checks that the script exists and was hashed, and that all hashed files are unchanged.
+    /// Checks that the script exists and was hashed, and that no hashed file has changed.
     fn check_files(&self) -> Result<()> {
         if let Some(script) = integrity::interpreter_script(&self.program, &self.args, &self.folder) {
             let script = self.folder.join(script);
@@ -156,7 +157,8 @@ impl PluginCommand {
         self.files.iter().try_for_each(HashedFile::check)
     }
 
-    /// Runs the plugin with a request. The call is logged first: in any mode, a command can forward its input.
+    /// Runs the plugin with a request and returns its response. Logs the call first, in every privacy mode, because a
+    /// command can forward its input.
     ///
     /// # Errors
     /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also if the program or a file has changed;
@@ -171,7 +173,7 @@ impl PluginCommand {
         let text = serde_json::to_vec(request).map_err(Error::internal)?;
         if text.len() > limits.request_bytes {
             let (bytes, most) = (text.len(), limits.request_bytes);
-            return Err(Error::invalid(format!("the request has {bytes} bytes; the limit for plugins is {most}")));
+            return Err(Error::invalid(format!("the request has {bytes} bytes; plugins get at most {most} bytes")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
         let said = self.run(text, limits, mode).await.map_err(|error| with_network_hint(error, mode))?;
@@ -187,7 +189,7 @@ impl PluginCommand {
         PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.command_line()))
     }
 
-    /// Runs it once: writes `request` to its input and returns its output.
+    /// Runs the command once: writes `request` to its standard input and returns its standard output.
     async fn run(&self, request: Vec<u8>, limits: PluginLimits, mode: PrivacyMode) -> Result<Vec<u8>> {
         let chosen = self.clone();
         let look =
@@ -201,7 +203,7 @@ impl PluginCommand {
         let running = PluginProcess::start(command, TaskId::random()?.0)
             .map_err(|it| seccomp::filter_error(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.exchange(running, request, limits).await;
-        // Kills leftover processes before the answer is used. This waits for processes, so it runs on the blocking pool.
+        // Kills leftover processes before the answer is used, on the blocking pool, because this waits for them.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
         outcome
     }
@@ -216,7 +218,7 @@ impl PluginCommand {
         let stdin = child.stdin.take();
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A plugin that reads nothing may still answer.
+                // Ignores a write error, because a plugin that does not read its input may still answer.
                 let _unread = stdin.write_all(&request).await;
             }
         };
@@ -233,7 +235,8 @@ impl PluginCommand {
         (running, self.evaluate_run(heard, &limits))
     }
 
-    /// Returns the output of a plugin that succeeded in time.
+    /// Returns the standard output of a plugin that succeeded in time; otherwise the error. `heard` is `None` after a
+    /// timeout.
     fn evaluate_run(&self, heard: Option<RunOutput>, limits: &PluginLimits) -> Result<Vec<u8>> {
         let Some(RunOutput { ended, stdout: said, stderr: words }) = heard else {
             return Err(Error::new(
@@ -266,22 +269,22 @@ impl PluginCommand {
     }
 }
 
-/// The complete output of a run.
+/// How a run ended, and its output.
 struct RunOutput {
     ended: RunEnd,
-    /// Standard output.
+    /// Standard output of the plugin.
     stdout: Vec<u8>,
-    /// The end of standard error.
+    /// The beginning of standard error, up to the limit.
     stderr: Vec<u8>,
 }
 
-/// Reads the output until the plugin ends or exceeds the limit.
+/// Reads the output until the plugin ends or exceeds the output limit.
 async fn read_output(child: &mut Child, limits: &PluginLimits) -> RunOutput {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut words) = (Vec::new(), Vec::new());
     let ended = {
         let reading = async {
-            // One byte more than the limit shows that it is exceeded.
+            // Reads one byte more than the limit allows, to detect that the limit is exceeded.
             let answer = read_limited(stdout, &mut said, limits.answer_bytes + 1, false);
             let last_words = read_limited(stderr, &mut words, limits.stderr_bytes, true);
             tokio::pin!(answer, last_words);
@@ -307,7 +310,7 @@ async fn read_output(child: &mut Child, limits: &PluginLimits) -> RunOutput {
     RunOutput { ended, stdout: said, stderr: words }
 }
 
-/// Adds a hint that the plugin may have needed network access.
+/// Adds a hint to an error in mode `local_only`: the plugin may have failed because it has no network access.
 fn with_network_hint(error: Error, mode: PrivacyMode) -> Error {
     if mode != PrivacyMode::LocalOnly || error.code != ErrorCode::FailedPrecondition || error.hint.is_some() {
         return error;
@@ -331,8 +334,8 @@ fn status_text(status: ExitStatus) -> String {
     }
 }
 
-/// Reads at most `most` bytes. `on` continues to read and discards the rest, so that the writer does not block. Returns
-/// whether the limit was reached.
+/// Reads at most `most` bytes into `into`. Stops at the limit and returns true, or with `on` reads to the end and discards
+/// the rest, so that the writer does not block.
 async fn read_limited(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
     let Some(mut source) = source else { return false };
     let mut piece = [0_u8; 8_192];
@@ -350,17 +353,17 @@ async fn read_limited(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>
     }
 }
 
-/// Returns the first program with this name in `PATH`.
+/// Returns the path of the first program with this name in the folders of `PATH`.
 fn find_in_path(name: &str) -> Result<PathBuf> {
     let environment = config::plugin_environment();
     let path = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, it)| it.clone()).unwrap_or_default();
-    // With a relative folder, the program would depend on the current directory.
+    // Ignores relative folders, with which the program would depend on the current directory.
     let folders = std::env::split_paths(&path).filter(|it| it.is_absolute());
     let mut files = folders.map(|it| it.join(name)).filter(|it| it.metadata().is_ok_and(|it| is_program(&it)));
     files.next().ok_or_else(|| Error::not_found(format!("there is no program `{name}` in PATH")))
 }
 
-/// Checks that the interpreter in the first line of a script exists. Otherwise the system reports the script itself as
+/// Checks that the interpreter in the first line of a script exists, because the system would report the script itself as
 /// missing.
 fn check_interpreter(program: &Path) -> Result<()> {
     let mut begin = Vec::new();
@@ -372,7 +375,7 @@ fn check_interpreter(program: &Path) -> Result<()> {
     let mut words = line.split_whitespace();
     let Some(interpreter) = words.next() else { return Ok(()) };
     let named = match words.next() {
-        // `env` searches `PATH` the same way.
+        // `env` searches its argument in `PATH`, as `find_in_path` does.
         Some(name) if interpreter.ends_with("/env") && !name.starts_with('-') => find_in_path(name).err().map(|_| name),
         _ => (!Path::new(interpreter).exists()).then_some(interpreter),
     };
@@ -380,13 +383,14 @@ fn check_interpreter(program: &Path) -> Result<()> {
         None => Ok(()),
         Some(missing) => {
             let text = format!("`{}` is a script for `{missing}`, which does not exist", program.display());
-            Err(Error::not_found(text).hint(format!("install {missing}, or name another in its first line")))
+            Err(Error::not_found(text)
+                .hint(format!("install {missing}, or name another interpreter in its first line")))
         }
     }
 }
 
 fn check_script(script: &Path) -> Result<()> {
-    let cure = "give its path relative to the current folder: vic llm use command ...";
+    let cure = "give the path of an existing script, relative to the current folder: vic llm use command ...";
     match std::fs::metadata(script) {
         Ok(_) => access(script, Access::READ_OK).map_err(|_| {
             let text = format!("the script `{}` of the plugin is not readable", script.display());

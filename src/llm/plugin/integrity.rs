@@ -1,6 +1,7 @@
-//! Detects changes to the files of a command. The program, its script and the files named by absolute path in its arguments
-//! are hashed when the command is chosen. Changed files are rejected, and so are files writable by other users and symbolic
-//! links, which may change their target. Only the program may be a link, because systems use links for versions.
+//! Detects changes to the files of a plugin command. The program, its script and the files named by absolute path in its
+//! arguments are hashed when the user chooses the command. A command is not run if one of these files has changed, is
+//! writable by other users, or is a symbolic link, which may change its target. Only the program may be a link, because
+//! systems use links for versions.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -13,30 +14,30 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 /// Mode bits that let users other than the owner change a file.
 const OTHERS_WRITE_MODE: u32 = 0o022;
 
-/// Larger files, such as models, are identified by inode, size and times: hashing them would add seconds to every run.
-/// Writes change those values.
+/// Larger files (in bytes), such as models, are identified by inode, size and times, because hashing them would add seconds
+/// to every run. Every write changes those values.
 const MAX_HASHED_BYTES: u64 = 64 << 20;
 
-/// Interpreters that run a script file.
+/// Names of interpreters whose script file is hashed too.
 const INTERPRETERS: [&str; 13] =
     ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua", "node", "nodejs", "php"];
 
-/// A file of a command, as it was when the command was chosen.
+/// A file of a plugin command, with its hash when the command was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HashedFile {
-    /// Absolute path.
+    /// Absolute path of the file.
     path: PathBuf,
-    /// BLAKE3 of its content, in hex.
+    /// BLAKE3 hash of its content, in hexadecimal.
     seal: String,
 }
 
 impl HashedFile {
-    /// Hashes every file that a command names in its arguments: its script, and files given by absolute path. `folder` is
+    /// Hashes every file that a command names in its arguments: its script, and files named by absolute path. `folder` is
     /// the command's working directory.
     ///
     /// # Errors
-    /// As [`hash_argument_file`].
+    /// `NotFound`; `PermissionDenied`: a file is a link or not a file, or other users may change it.
     pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
         let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
         let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
@@ -51,16 +52,16 @@ impl HashedFile {
         self.path == path
     }
 
-    /// Checks that the file is unchanged.
+    /// Checks that the file has not changed since the command was chosen.
     ///
     /// # Errors
-    /// As [`hash_argument_file`]; `PermissionDenied` if it has changed.
+    /// The same errors as [`hash_argument_file`]; `PermissionDenied` if it has changed.
     pub(super) fn check(&self) -> Result<()> {
         require_same_hash(&self.path, "file", &self.seal, hash_argument_file(&self.path))
     }
 }
 
-/// Compares the current hash of a path with the recorded one.
+/// Checks that the current hash `found` of a file is the recorded one, `sealed`.
 pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
     let cure = "choose it again: vic llm use command ...";
     let found = found.map_err(|error| match error.code {
@@ -74,7 +75,7 @@ pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Re
     Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
 }
 
-/// Returns the value of an argument: itself, or the value of an `--option=value`.
+/// Returns the value of an argument: `VALUE` for `--option=VALUE`, otherwise the whole argument.
 fn option_value(argument: &str) -> &str {
     match argument.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value,
@@ -82,11 +83,11 @@ fn option_value(argument: &str) -> &str {
     }
 }
 
-/// Returns the script that a known interpreter runs: its first argument, or after options, which may take values, the first
-/// argument that is a file.
+/// Returns the script that a known interpreter runs: its first argument, or if that is an option, the first argument that
+/// is a file. Returns `None` for other programs.
 pub(super) fn interpreter_script<'a>(program: &Path, args: &'a [String], folder: &Path) -> Option<&'a str> {
     let name = program.file_name()?.to_str()?;
-    // `python3.12` counts as `python`.
+    // Removes the version: `python3.12` counts as `python`.
     let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
     if !INTERPRETERS.contains(&bare) {
         return None;
@@ -99,12 +100,12 @@ pub(super) fn interpreter_script<'a>(program: &Path, args: &'a [String], folder:
     args.iter().map(String::as_str).filter(|it| !is_option(it)).find(|it| folder.join(it).is_file())
 }
 
-/// Returns whether a file is executable.
+/// Returns whether this is the metadata of an executable file.
 pub(super) fn is_program(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.mode() & 0o111 != 0
 }
 
-/// Checks that only its owner, this user or root, can change a program; returns its hash.
+/// Checks that a program belongs to this user or root, and that no other user can change it; returns its hash.
 ///
 /// # Errors
 /// `NotFound`; `PermissionDenied`: it is not a program, or other users may change it.
@@ -116,7 +117,7 @@ pub(super) fn hash_program(program: &Path) -> Result<String> {
     hash_owned_file(program, &metadata)
 }
 
-/// As [`hash_program`], for an argument file.
+/// Like [`hash_program`], for a file named in the arguments.
 ///
 /// # Errors
 /// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.

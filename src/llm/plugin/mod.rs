@@ -1,8 +1,8 @@
-//! The plugin protocol `axiograph_llm_plugin_v2` and `_v3`: a command that reads one JSON request from its standard input
-//! and writes one JSON response to its standard output.
+//! Plugins: commands that answer questions by the protocol `axiograph_llm_plugin_v2` or `_v3`. A plugin reads one JSON
+//! request from its standard input and writes one JSON response to its standard output.
 //!
-//! [`PluginCommand`] runs a plugin; its module documents limits and isolation. The command is not trusted: the caller must
-//! check its output.
+//! [`PluginCommand`] runs a plugin; its module documents the limits and the isolation. Plugins are not trusted: the caller
+//! must check the content of a response.
 
 mod command;
 mod seccomp;

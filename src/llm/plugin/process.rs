@@ -1,8 +1,8 @@
-//! The process of a plugin, and the cleanup of everything that it started.
+//! The process of a plugin, and the cleanup of all processes that the plugin started.
 //!
-//! The plugin leads its own session and process group, inherits only its three standard streams, and carries a mark in its
-//! environment that its descendants inherit. At its end, vic kills the group, then every process that has the mark or
-//! descends from it, even in another session, and reaps those that are reparented to vic.
+//! The plugin leads its own session and process group, inherits only its three standard streams, and has a unique mark in
+//! its environment, which its descendants inherit. When the run ends, vic kills the group, then every process that has the
+//! mark or descends from the plugin, even in another session, and reaps those that are reparented to vic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,30 +13,31 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tokio::process::{Child, Command};
 
-/// Environment variable with the mark.
+/// Environment variable that holds the mark of a run, by which its processes are recognized.
 pub(super) const MARK_VARIABLE: &str = "VIC_PLUGIN_RUN";
-/// Time limit of the cleanup; processes that spawn faster than they are killed are left to the system.
+/// Time limit of the cleanup; if processes are started faster than they are killed, the remaining ones keep running.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Plugins with an owner that waits for them. Any other dead child in another session is a plugin's orphan.
+/// Process ids of the plugins that a `PluginProcess` waits for. Any other child of vic in another session is an orphan of a
+/// plugin.
 static OWNED_PLUGINS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// A running plugin; dropping it kills it with all its descendants.
+/// A running plugin; dropping this kills the plugin with all its descendants.
 pub(super) struct PluginProcess {
     pub(super) child: Child,
-    /// Its process, group and session id.
+    /// Id of the plugin's process, which is also the id of its process group and session.
     pid: i32,
     mark: String,
 }
 
 impl PluginProcess {
-    /// Starts a command with program, arguments, folder and environment already set.
+    /// Starts a command, whose program, arguments, folder and environment are already set.
     pub(super) fn start(mut command: Command, mark: String) -> io::Result<PluginProcess> {
         adopt_orphans();
         command.env(MARK_VARIABLE, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         vic_system::process::isolate(command.as_std_mut());
-        // Locked until the pid is registered: until then the child looks like an orphan.
+        // Holds the lock until the process id is registered, because until then the child looks like an orphan.
         let mut waited_for = owned_plugins();
         let child = command.spawn()?;
         let pid = child.id().and_then(|it| i32::try_from(it).ok()).unwrap_or_default();
@@ -45,7 +46,7 @@ impl PluginProcess {
         Ok(PluginProcess { child, pid, mark })
     }
 
-    /// Kills the plugin and its descendants, and reaps those reparented to vic.
+    /// Kills the plugin and its descendants, and reaps those that are reparented to vic.
     fn kill_and_reap(&self) {
         let begun = Instant::now();
         if let Some(group) = Pid::from_raw(self.pid) {
@@ -60,14 +61,14 @@ impl PluginProcess {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap_orphans(&table);
-            // The process table is not a consistent snapshot: changes during the scan appear in the next one.
+            // Ends only after two scans without processes, because the process table may change during a scan.
             let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.is_ending(&table));
             if was_over && is_over {
                 return;
             }
             if begun.elapsed() > CLEANUP_TIMEOUT {
                 if !living.is_empty() {
-                    tracing::warn!("{} processes of a plugin survived cleanup", living.len());
+                    tracing::warn!("{} processes of a plugin still run after the cleanup", living.len());
                 }
                 return;
             }
@@ -75,8 +76,8 @@ impl PluginProcess {
         }
     }
 
-    /// Returns whether one of its processes is about to be reparented to vic: it is dead but not reparented yet, or it has
-    /// already released its memory, and the mark with it.
+    /// Returns whether a process of the plugin is about to be reparented to vic: it is dead but not reparented yet, or it
+    /// is exiting and has already released its memory, which holds the mark.
     fn is_ending(&self, table: &BTreeMap<i32, Process>) -> bool {
         let us = i32::try_from(std::process::id()).unwrap_or_default();
         let is_bare = |pid: i32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| it.is_empty());
@@ -84,7 +85,7 @@ impl PluginProcess {
             || orphans(table).iter().any(|it| !it.dead && is_bare(it.pid))
     }
 
-    /// Returns all processes in its session or with its mark, and their descendants.
+    /// Returns all processes in the plugin's session or with its mark, and their descendants.
     fn descendants<'a>(&self, table: &'a BTreeMap<i32, Process>) -> impl Iterator<Item = &'a Process> + use<'a> {
         let us = std::process::id();
         let is_own = |it: &&Process| it.session == self.pid || has_mark(it.pid, &self.mark);
@@ -113,7 +114,7 @@ fn owned_plugins() -> MutexGuard<'static, BTreeSet<i32>> {
     OWNED_PLUGINS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns children of vic in another session without a waiting owner: orphans of plugins.
+/// Returns the orphans of plugins: children of vic in another session for which no `PluginProcess` waits.
 fn orphans(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     let us = i32::try_from(std::process::id()).unwrap_or_default();
     let our_session = rustix::process::getsid(None).map_or(0, |it| it.as_raw_nonzero().get());
@@ -122,14 +123,14 @@ fn orphans(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     table.values().filter(is_stray).collect()
 }
 
-/// Reaps dead orphans.
+/// Collects the exit statuses of dead orphans, so that they do not stay zombies.
 fn reap_orphans(table: &BTreeMap<i32, Process>) {
     for pid in orphans(table).iter().filter(|it| it.dead).filter_map(|it| Pid::from_raw(it.pid)) {
         let _gone = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
 
-/// An entry of the process table.
+/// A process listed in `/proc`.
 struct Process {
     pid: i32,
     parent: i32,
@@ -137,7 +138,7 @@ struct Process {
     dead: bool,
 }
 
-/// Returns all visible processes.
+/// Returns all processes in `/proc`, by process id.
 fn processes() -> BTreeMap<i32, Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
@@ -146,7 +147,8 @@ fn processes() -> BTreeMap<i32, Process> {
 
 fn read_process(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The preceding name is in parentheses and may contain any character.
+    // Splits after the last parenthesis, because the program name before it is in parentheses and may contain any
+    // character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -161,13 +163,13 @@ fn has_mark(pid: i32, mark: &str) -> bool {
     environment.split(|it| *it == 0).any(|it| it == wanted.as_bytes())
 }
 
-/// Makes vic a subreaper: orphans are reparented to vic instead of to init, which may not reap them.
+/// Makes vic a subreaper, so that orphaned descendants are reparented to vic instead of to init, which may not reap them.
 fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-            tracing::warn!(%error, "cannot become a subreaper; orphans of plugins are left to the system");
+            tracing::warn!(%error, "cannot become a subreaper; processes that plugins leave behind may keep running");
         }
     });
 }

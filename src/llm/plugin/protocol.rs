@@ -1,4 +1,4 @@
-//! The messages of the plugin protocol.
+//! The messages of the plugin protocol: the request that vic sends to a plugin, and the plugin's response, both as JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,95 +9,95 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::ToolSpec;
 use crate::model::llm::request::MAX_MODEL_NAME;
 
-/// Name of the protocol of questions, answers and proposals.
+/// Name of the protocol version for questions, answers and proposals.
 pub const PROTOCOL_V2: &str = "axiograph_llm_plugin_v2";
-/// Name of the protocol of single steps of a tool loop.
+/// Name of the protocol version for single steps of a tool loop.
 pub const PROTOCOL_V3: &str = "axiograph_llm_plugin_v3";
 
-/// Maximum characters of a plugin's error, or of a parse error, in an error text.
+/// Maximum number of characters of a plugin's error, or of a parse error, that an error message quotes.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// A request.
+/// A request to a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginRequest {
     /// [`PROTOCOL_V2`] or [`PROTOCOL_V3`], depending on the task.
     pub protocol: String,
-    /// The model for the plugin to use.
+    /// Name of the model that the plugin should use; `None` leaves the choice to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The task.
+    /// What the plugin should do.
     pub task: PluginTask,
 }
 
-/// The tasks of a plugin.
+/// The tasks that a plugin can be given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PluginTask {
     /// Turn a question into a query.
     ToQuery {
-        /// The question.
+        /// The question of the user.
         question: String,
         /// Names that a query may use.
         #[serde(default)]
         schema: SchemaHints,
     },
-    /// Turn the rows of a query into an answer.
+    /// Answer a question from the rows of a query.
     Answer {
-        /// The question.
+        /// The question of the user.
         question: String,
-        /// The query that was run.
+        /// The query whose rows are in `results`.
         query: Value,
-        /// Its `vars`, `rows` and `truncated`.
+        /// The result of the query: `vars`, `rows` and `truncated`.
         results: Value,
     },
-    /// Extend a set of proposals.
+    /// Propose additions to a set of proposals.
     AugmentProposals {
-        /// A whole `proposals.json`.
+        /// The content of a `proposals.json` file.
         proposals: Value,
-        /// Evidence texts of the proposals by chunk, truncated.
+        /// Truncated texts that are evidence for the proposals, by chunk.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence_chunks: Option<BTreeMap<String, String>>,
-        /// Maximum proposals to add.
+        /// Maximum number of proposals to add.
         max_new_proposals: u32,
     },
     /// Take the next step of a tool loop.
     ToolLoopStep {
-        /// The question.
+        /// The question of the user.
         question: String,
         /// Names that a query may use.
         #[serde(default)]
         schema: SchemaHints,
-        /// The tools that may be called.
+        /// The tools that the plugin may call.
         #[serde(default)]
         tools: Vec<ToolOffer>,
-        /// Previous calls with their results.
+        /// Tool calls of earlier steps, with their results.
         #[serde(default)]
         transcript: Vec<TranscriptStep>,
     },
 }
 
-/// Names in a snapshot. Truncated for large snapshots, so they are only hints.
+/// Names in a snapshot of the graph. The lists are truncated for large snapshots, so they are only hints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchemaHints {
-    /// Types of entities.
+    /// Names of entity types.
     pub types: Vec<String>,
-    /// Relations.
+    /// Names of relations.
     pub relations: Vec<String>,
-    /// Schemas.
+    /// Names of schemas.
     pub schemas: Vec<String>,
-    /// Relations with their fields.
+    /// Names of relations with their fields.
     pub relation_signatures: Vec<String>,
     /// Constraints on relations.
     pub relation_constraints: Vec<String>,
-    /// Contexts.
+    /// Names of contexts.
     pub contexts: Vec<String>,
-    /// Times.
+    /// Names of times.
     pub times: Vec<String>,
 }
 
 impl SchemaHints {
-    /// Truncates each list to `most` names.
+    /// Truncates each list to at most `most` names.
     #[must_use]
     pub fn truncate(mut self, most: usize) -> SchemaHints {
         for names in [
@@ -115,15 +115,15 @@ impl SchemaHints {
     }
 }
 
-/// A tool as described to a plugin.
+/// The description of a tool that a plugin may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolOffer {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it does.
+    /// What the tool does.
     #[serde(default)]
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the tool's arguments.
     #[serde(default)]
     pub args_schema: Value,
 }
@@ -134,65 +134,65 @@ impl From<&ToolSpec> for ToolOffer {
     }
 }
 
-/// A call and its result.
+/// A tool call of an earlier step, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptStep {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Value,
-    /// Its result; `{"error": ...}` if it failed.
+    /// The result of the call; `{"error": ...}` if it failed.
     pub result: Value,
 }
 
-/// A response. The task determines which fields are used.
+/// The response of a plugin. The task determines which fields are used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PluginResponse {
-    /// A typed query.
+    /// A query as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_ir_v1: Option<Value>,
     /// A query as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axql: Option<String>,
-    /// An answer.
+    /// The answer to the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// Proposals to add.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added_proposals: Vec<Value>,
-    /// Schemas of proposals.
+    /// Hints that assign schemas to proposals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schema_hint_updates: Vec<SchemaHintUpdate>,
-    /// A tool to call.
+    /// A tool that vic should call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<ToolInvocation>,
-    /// The end of a tool loop.
+    /// The final answer, which ends a tool loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<FinalAnswer>,
-    /// Notes.
+    /// Remarks of the plugin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Why it failed; the other fields are then ignored.
+    /// Why the plugin failed; the other fields are then ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The schema of a proposal.
+/// A hint that assigns a schema to a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaHintUpdate {
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// Its schema.
+    /// Name of its schema.
     pub schema_hint: String,
 }
 
-/// A call of a tool.
+/// A tool call that a plugin requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolInvocation {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the call.
     #[serde(default = "no_arguments")]
     pub args: Value,
 }
@@ -201,24 +201,24 @@ fn no_arguments() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// The end of a tool loop.
+/// The final answer, which ends a tool loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinalAnswer {
-    /// The answer.
+    /// Text of the answer.
     pub answer: String,
-    /// Its sources: ids from results.
+    /// The sources of the answer: ids from tool results.
     #[serde(default)]
     pub citations: Vec<String>,
-    /// Queries that were run.
+    /// Queries that the plugin used for the answer.
     #[serde(default)]
     pub queries: Vec<String>,
-    /// Notes.
+    /// Remarks of the plugin.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl PluginTask {
-    /// Returns the protocol of this task.
+    /// Returns the name of the protocol version that has this task.
     pub fn protocol(&self) -> &'static str {
         match self {
             PluginTask::ToolLoopStep { .. } => PROTOCOL_V3,
@@ -226,7 +226,7 @@ impl PluginTask {
         }
     }
 
-    /// Returns its name on the wire.
+    /// Returns the name of the task in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             PluginTask::ToQuery { .. } => "to_query",
@@ -238,24 +238,24 @@ impl PluginTask {
 }
 
 impl PluginRequest {
-    /// Creates the request for a task.
+    /// Creates the request for a task. An empty model name counts as no model.
     pub fn new(model: Option<String>, task: PluginTask) -> PluginRequest {
         let model = model.filter(|it| !it.is_empty());
         PluginRequest { protocol: task.protocol().into(), model, task }
     }
 
-    /// Parses a request sent by a host.
+    /// Parses a request, for a program that acts as a plugin.
     ///
     /// # Errors
-    /// `InvalidArgument`: it is not a request, belongs to another protocol, or its model name is too long.
+    /// `InvalidArgument`: the text is not a request, its protocol does not have its task, or its model name is too long.
     pub fn parse(text: &str) -> Result<PluginRequest> {
         let request: PluginRequest = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("not a request of the plugin protocol: {error}")))?;
+            .map_err(|error| Error::invalid(format!("the text is not a request of the plugin protocol: {error}")))?;
         if let Some(bytes) = request.model.as_ref().map(String::len).filter(|it| *it > MAX_MODEL_NAME) {
             let text = format!("`model` has {bytes} bytes; at most {MAX_MODEL_NAME} are allowed");
             return Err(Error::invalid(text).field("model"));
         }
-        // v3 is a later version of v2, so its name is valid for every task.
+        // Accepts v3 for every task, because it is a later version of v2.
         let fits = request.protocol == PROTOCOL_V3 || request.protocol == request.task.protocol();
         match fits {
             true => Ok(request),
@@ -271,15 +271,15 @@ impl PluginRequest {
 }
 
 impl PluginResponse {
-    /// Creates the response for an error.
+    /// Creates the response that reports an error.
     pub fn failed(error: &Error) -> PluginResponse {
         PluginResponse { error: Some(error.message.clone()), ..PluginResponse::default() }
     }
 
-    /// Parses a response and checks that it answers the task. `who` is named in errors.
+    /// Parses a response and checks that it answers the task. `who` names the plugin in errors.
     ///
     /// # Errors
-    /// `FailedPrecondition`: it is not a response, reports an error, or lacks a field that the task requires.
+    /// `FailedPrecondition`: the value is not a response, reports an error, or lacks a field that the task requires.
     pub fn parse(value: Value, task: &PluginTask, who: &str) -> Result<PluginResponse> {
         let wrong = |what: String| Err(Error::new(ErrorCode::FailedPrecondition, format!("{who} {what}")));
         if !value.is_object() {
@@ -288,7 +288,7 @@ impl PluginResponse {
         let response: PluginResponse = match serde_path_to_error::deserialize(value) {
             Ok(response) => response,
             Err(error) => {
-                // The message quotes the offending value, which may be long.
+                // Truncates the message, because it quotes the invalid value, which may be long.
                 let error: String = error.to_string().chars().take(MAX_ERROR_CHARS).collect();
                 return wrong(format!("sent a response that violates the protocol: {error}"));
             }
@@ -300,11 +300,11 @@ impl PluginResponse {
             PluginTask::ToQuery { .. } if response.query_ir_v1.is_none() && response.axql.is_none() => {
                 "`query_ir_v1` nor `axql`"
             }
-            // A v3 plugin may call a tool first.
+            // Accepts a response without `answer` from a v3 plugin, which may call a tool first.
             PluginTask::Answer { .. }
                 if response.answer.is_none() && response.tool_call.is_none() && response.final_answer.is_none() =>
             {
-                "an `answer`"
+                "`answer`"
             }
             PluginTask::ToolLoopStep { .. } if response.tool_call.is_none() && response.final_answer.is_none() => {
                 "`tool_call` nor `final_answer`"

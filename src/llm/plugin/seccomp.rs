@@ -1,4 +1,4 @@
-//! Isolates plugins from the network in mode `local_only`, by the filter of [`vic_system::network_filter`].
+//! Isolates plugins from the network in mode `local_only`, with the system call filter of [`vic_system::network_filter`].
 
 use std::io;
 
@@ -7,23 +7,23 @@ use vic_system::network_filter;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Denies network access to a command before it is started.
+/// Configures a command that is not started yet, so that it will have no network access.
 ///
 /// # Errors
-/// `FailedPrecondition`: there is no filter for this platform.
+/// `FailedPrecondition`: vic has no filter for this platform.
 pub(super) fn confine(command: &mut Command) -> Result<()> {
     network_filter::install(command.as_std_mut()).map_err(|error| cannot_confine(&error.to_string()))
 }
 
-/// Returns the error for a confined command that did not start, if the filter was the cause.
+/// Returns the error for a confined command that did not start; `None` if the filter was not the cause.
 pub(super) fn filter_error(error: &io::Error) -> Option<Error> {
     network_filter::was_refused(error).then(|| cannot_confine("the system refuses the filter"))
 }
 
-/// Checks that commands can be confined on this machine, without starting one.
+/// Checks, without starting a command, that network access can be denied on this machine.
 ///
 /// # Errors
-/// `FailedPrecondition` with a hint.
+/// `FailedPrecondition` with a hint, if it cannot be denied.
 pub(super) fn check_supported() -> Result<()> {
     network_filter::check_supported().map_err(|error| cannot_confine(&error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Splits a streamed answer into lines, with limits on line length, silence and total size.
+//! Splits the streamed response of a model server into lines, with limits on line length, idle time and total size.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -8,10 +8,11 @@ use crate::egress;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::{LlmRequest, Timeouts};
 
-/// Longest line. A token takes some hundred bytes; only servers that do not stream send a whole answer in one line.
+/// Maximum bytes of a line; a longer one is an error. A line with one token has some hundred bytes, but servers that do not
+/// stream send a whole answer in one line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// A reader of the lines of an answer.
+/// Reads the lines of a streamed response.
 pub(super) struct AnswerLines {
     body: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     held: Vec<u8>,
@@ -23,7 +24,7 @@ pub(super) struct AnswerLines {
 }
 
 impl AnswerLines {
-    /// Reads until `deadline` at the latest. `place` is the server's address, for messages.
+    /// Makes a reader that reads until `deadline` at the latest. `place` is the server's address, for error messages.
     pub(super) fn new(
         response: reqwest::Response,
         place: String,
@@ -35,7 +36,7 @@ impl AnswerLines {
         AnswerLines { body, held: Vec::new(), place, timeouts, deadline, begun: false, text_left }
     }
 
-    /// Returns the next line without its line break; `None` after the last.
+    /// Returns the next line without its line break; `None` after the last line.
     pub(super) async fn next(&mut self) -> Result<Option<String>> {
         loop {
             if let Some(end) = self.held.iter().position(|it| *it == b'\n') {
@@ -47,14 +48,14 @@ impl AnswerLines {
             }
             match self.next_chunk().await? {
                 Some(piece) => self.held.extend_from_slice(&piece),
-                // A last line needs no line break; the parser detects whether it is complete.
+                // Returns a last line without a line break too; the parser detects whether it is complete.
                 None if self.held.is_empty() => return Ok(None),
                 None => return Ok(Some(String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned())),
             }
         }
     }
 
-    /// Returns the rest of the answer as one text.
+    /// Returns the rest of the response as one text.
     pub(super) async fn read_rest(&mut self) -> Result<String> {
         while let Some(piece) = self.next_chunk().await? {
             self.held.extend_from_slice(&piece);
@@ -82,7 +83,7 @@ impl AnswerLines {
         }
     }
 
-    /// Subtracts text from the size limit of the answer.
+    /// Subtracts the size of a piece of text from the bytes that are left for the answer; fails if it exceeds them.
     pub(super) fn count_text(&mut self, text: &str) -> Result<()> {
         self.text_left = self.text_left.checked_sub(text.len()).ok_or_else(|| {
             Error::new(ErrorCode::ResourceExhausted, format!("the model's answer from `{}` is too long", self.place))
@@ -91,22 +92,23 @@ impl AnswerLines {
         Ok(())
     }
 
-    /// Returns the error for an unparsable answer.
+    /// Returns the error for a response that cannot be parsed; `what` is quoted as the reason.
     pub(super) fn unparsable(&self, what: &str) -> Error {
         let shown: String = what.chars().take(120).collect();
         Error::new(ErrorCode::FailedPrecondition, format!("`{}` gave no usable answer: `{shown}`", self.place))
             .hint("check that the configured address is the right server")
     }
 
-    /// Returns the error for a connection that closed early.
+    /// Returns the error for a connection that the server closed before the end of the answer.
     pub(super) fn closed_early(&self) -> Error {
         Error::new(ErrorCode::Unavailable, format!("`{}` closed before the answer was complete", self.place))
             .hint("check the server's log and try again")
     }
 }
 
-/// Returns the error for a timeout.
+/// Returns the error for a timeout: of the whole request if `over`, otherwise of waiting for the next data.
 pub(super) fn timeout_error(place: &str, over: bool) -> Error {
     let what = if over { "took too long to answer" } else { "stopped answering" };
-    Error::new(ErrorCode::DeadlineExceeded, format!("`{place}` {what}")).hint("is the model too large for the server?")
+    Error::new(ErrorCode::DeadlineExceeded, format!("`{place}` {what}"))
+        .hint("the model may be too large for the server")
 }

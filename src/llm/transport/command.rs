@@ -1,6 +1,6 @@
-//! An external command as a backend: each round is one step of the plugin protocol.
+//! The transport to a plugin command: each request is one step of a tool loop in the plugin protocol.
 //!
-//! The protocol has a question, tools and their results, but no conversation. The last user message is the question;
+//! The protocol has a question, tools and their results, but no conversation. The last user message becomes the question;
 //! earlier messages and the system prompt are prepended to it as text.
 
 use async_trait::async_trait;
@@ -17,7 +17,7 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
 
-/// A command backend.
+/// A plugin command and the model that it should use.
 pub(super) struct CommandBackend {
     command: PluginCommand,
     model: String,
@@ -44,7 +44,7 @@ impl Transport for CommandBackend {
     }
 
     async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        // A plugin does not report its models, and its protocol has no images.
+        // Excludes images, which the plugin protocol does not have. A plugin does not report its models.
         let mut model = ModelCapability::with_defaults(self.model.as_str().into());
         model.workloads = vec![WorkloadKind::Chat, WorkloadKind::Tool];
         Ok(vec![model])
@@ -92,7 +92,7 @@ fn to_plugin_task(request: &LlmRequest) -> PluginTask {
     }
 }
 
-/// Returns the calls with their results.
+/// Returns the tool calls in a conversation that have a result, with their results.
 fn transcript(messages: &[Message]) -> Vec<TranscriptStep> {
     let calls = messages.iter().flat_map(|it| &it.tool_calls);
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));

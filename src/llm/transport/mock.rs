@@ -1,4 +1,4 @@
-//! Mock backends: one that echoes, and, for tests, one with scripted answers.
+//! Mock transports: one that echoes the user's message, and, for tests, one with scripted answers.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -10,7 +10,7 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Role};
 
-/// Echoes the last user message, so that programs can be tried without a model.
+/// Answers with the last user message, so that programs can be tried without a model.
 pub(super) struct Echo;
 
 #[async_trait]
@@ -56,14 +56,14 @@ mod scripted {
     use crate::error::{Error, ErrorCode};
     use crate::llm::{LlmClient, LlmClientConfig, TransportConfig, client};
 
-    /// Returns its answers in order, then `Unavailable`. Records its requests.
+    /// A transport that returns its scripted answers in order, then `Unavailable`, and records the requests.
     pub(crate) struct Mock {
         answers: Mutex<VecDeque<Result<Vec<AnswerPiece>>>>,
         asked: Mutex<Vec<LlmRequest>>,
     }
 
     impl Mock {
-        /// Creates a mock that answers with these texts, each streamed in two pieces.
+        /// Creates a mock that returns these texts or errors, each text streamed in two pieces.
         pub(crate) fn new(answers: Vec<Result<String>>) -> Arc<Mock> {
             let in_two = |text: String| {
                 let (first, second) = text.split_at(text.floor_char_boundary(text.len() / 2));
@@ -73,7 +73,7 @@ mod scripted {
             Mock::in_pieces(answers.into_iter().map(|it| it.map(in_two)).collect())
         }
 
-        /// Creates a mock that answers with these pieces.
+        /// Creates a mock that returns these pieces or errors.
         pub(crate) fn in_pieces(answers: Vec<Result<Vec<AnswerPiece>>>) -> Arc<Mock> {
             Arc::new(Mock { answers: Mutex::new(answers.into()), asked: Mutex::new(Vec::new()) })
         }
@@ -101,7 +101,7 @@ mod scripted {
         }
 
         fn place(&self) -> String {
-            // Unique, so that each mock has its own queue.
+            // Returns a unique address, so that each mock has its own queue.
             format!("{self:p}")
         }
 

@@ -1,4 +1,5 @@
-//! Transports to models. A transport makes one attempt of one request; it has no queue, retries or tools.
+//! Transports, which send requests to model backends. A transport makes one attempt of one request; the client has the
+//! queue, retries and tools.
 
 mod backend;
 mod command;
@@ -18,32 +19,32 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::llm::plugin::PluginCommand;
 
-/// The kind of transport and its target.
+/// The kind of a transport, and the server or command that it talks to.
 #[derive(Clone)]
 pub enum TransportConfig {
     /// The native API of an Ollama server.
     Ollama {
-        /// Its address.
+        /// Address of the server.
         base_url: String,
-        /// Bearer token, if required.
+        /// Bearer token, if the server requires one.
         auth_token: Option<String>,
-        /// The model.
+        /// Name of the model.
         model: String,
     },
-    /// The chat API of llama.cpp's server, vLLM, LM Studio and others.
+    /// The OpenAI-compatible chat API of llama.cpp's server, vLLM, LM Studio and others.
     OpenAi {
-        /// Its address, with or without `/v1`.
+        /// Address of the server, with or without `/v1`.
         base_url: String,
-        /// Bearer token, if required.
+        /// Bearer token, if the server requires one.
         auth_token: Option<String>,
-        /// The model.
+        /// Name of the model.
         model: String,
     },
-    /// A command that implements the plugin protocol.
+    /// A plugin: a command that implements the plugin protocol.
     Command {
-        /// The command.
+        /// The plugin command to run.
         command: PluginCommand,
-        /// The model for the plugin to use; may be empty.
+        /// Name of the model that the plugin should use; may be empty.
         model: String,
     },
     /// A deterministic mock that sends no requests.

@@ -1,4 +1,4 @@
-//! An Ollama server: `POST /api/chat`, one JSON object per line.
+//! The transport to an Ollama server: `POST /api/chat`, answered with one JSON object per line.
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -19,20 +19,20 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 
-/// Keeps the model in the server's memory between questions.
+/// How long the server keeps the model in memory after a request, so that the next question need not load it.
 const KEEP_ALIVE: &str = "10m";
-/// Concurrent capability queries.
+/// Maximum number of concurrent queries for model capabilities.
 const CONCURRENT_QUERIES: usize = 4;
 
-/// A model on an Ollama server.
+/// An Ollama server and its default model.
 pub(super) struct Ollama {
     server: Server,
 }
 
-/// An answer being read.
+/// A parser of a streamed answer.
 struct OllamaAnswer {
     lines: AnswerLines,
-    /// Calls so far: the server gives them no ids.
+    /// Number of tool calls so far, to make ids for calls to which the server gives none.
     calls: usize,
 }
 
@@ -48,7 +48,7 @@ impl Ollama {
         }
         messages.extend(request.messages.iter().map(message_json));
         if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
-            // Plain base64, without a data URL prefix.
+            // Ollama takes images as plain base64, without the prefix of a data URL.
             last["images"] = request.images.iter().map(|it| STANDARD.encode(it)).collect();
         }
         let mut options = json!({ "temperature": request.temperature, "num_predict": request.max_tokens });
@@ -63,7 +63,7 @@ impl Ollama {
         }
         let mut body = json!({
             "model": model, "messages": messages, "stream": true, "keep_alive": KEEP_ALIVE, "options": options,
-            // Thinking would use up the answer's tokens.
+            // Switches thinking off, which would use up the tokens of the answer.
             "think": false,
         });
         if let Some(schema) = &request.schema {
@@ -85,7 +85,7 @@ impl Ollama {
         }
     }
 
-    /// Queries the capabilities of one model. There are no retries, because a caller waits for the answer.
+    /// Queries the capabilities of one model. Does not retry, because a caller waits for the answer.
     async fn model_capability(&self, client: &HttpClient, name: String) -> Result<ModelCapability> {
         let url = remote::endpoint(&self.server.base, "api/show");
         let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(error_of)?;
@@ -114,7 +114,7 @@ fn message_json(message: &Message) -> Value {
     let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
-            // Ollama expects arguments as an object, not a string.
+            // Parses the arguments, because Ollama expects an object and not a string.
             let arguments: Value = serde_json::from_str(&it.arguments_json).unwrap_or_else(|_| json!({}));
             json!({ "function": { "name": it.name, "arguments": arguments } })
         };
@@ -172,7 +172,7 @@ impl Transport for Ollama {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
-            // No retries: a caller waits for the answer.
+            // Makes one attempt only, because a caller waits for the answer.
             let show = timeout(patience.first, remote::remote_host_of_model(&client, &self.server.base, model, 1));
             let shown = show.await.map_err(|_| answer_lines::timeout_error(&url, false))?;
             match shown.map_err(|error| self.with_hint(model, error))? {
@@ -199,7 +199,7 @@ impl server::AnswerReader for OllamaAnswer {
             return Ok(Vec::new());
         }
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
-            // A killed server leaves an incomplete line.
+            // Reports an incomplete line as a closed connection, because a killed server leaves such a line.
             return Err(if line.starts_with('{') && !line.ends_with('}') {
                 lines.closed_early()
             } else {

@@ -1,4 +1,4 @@
-//! An OpenAI-compatible server: `POST /v1/chat/completions`, server-sent events.
+//! The transport to an OpenAI-compatible server: `POST /v1/chat/completions`, answered with server-sent events.
 
 use async_trait::async_trait;
 use base64::Engine;
@@ -18,33 +18,33 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 
-/// Maximum calls in one answer: a piece refers to its call by index, and a large index is invalid.
+/// Maximum number of tool calls in one answer. Pieces of a call have its index; a larger index is an error.
 const MAX_CALLS: usize = 64;
 
-/// A model on an OpenAI-compatible server.
+/// An OpenAI-compatible server and its default model.
 pub(super) struct OpenAi {
     server: Server,
 }
 
-/// An answer being read.
+/// A parser of a streamed answer.
 struct OpenAiAnswer {
     lines: AnswerLines,
-    /// Set for servers that do not stream and answer with one JSON object.
+    /// Whether the server does not stream, and answers with one JSON object.
     whole: bool,
     finish: Option<FinishReason>,
     usage: Usage,
-    /// Calls assembled so far.
+    /// Tool calls as far as their pieces have arrived.
     calls: Vec<ToolCall>,
 }
 
 impl OpenAi {
     pub(super) fn new(base: &str, key: Option<String>, model: &str) -> OpenAi {
-        // Users configure the address with or without `/v1`.
+        // Removes `/v1`, because users configure the address with or without it.
         let base = base.trim_end_matches('/');
         OpenAi { server: Server { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() } }
     }
 
-    /// Returns the context size of a llama.cpp server per request; `None` for other servers.
+    /// Returns the context size per request that a llama.cpp server was started with; `None` for other servers.
     async fn server_context(&self, client: &HttpClient) -> Option<u64> {
         let response = client.send(client.get(&remote::endpoint(&self.server.base, "props"))).await.ok()?;
         let props: Value = serde_json::from_slice(&remote::read_answer(response).await.ok()?).ok()?;
@@ -101,7 +101,7 @@ fn message_json(message: &Message) -> Value {
     sent
 }
 
-/// Returns an image as a data URL; detects the type from the first bytes.
+/// Returns an image as a data URL, with the type detected from its first bytes.
 fn data_url(image: &[u8]) -> String {
     let kind = match image {
         [0xff, 0xd8, ..] => "jpeg",
@@ -132,14 +132,15 @@ impl Transport for OpenAi {
         let models = server::list_models(&client, &url, "data", "is it an OpenAI-compatible server?")
             .await
             .map_err(with_hint)?;
-        // llama.cpp reports the trained context here, and the actual one at another endpoint.
+        // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the trained
+        // one.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
         let started_with = if is_llama { self.server_context(&client).await } else { None };
         let model = |it: &Value| {
             let name = it["id"].as_str()?;
             let mut model = ModelCapability::with_defaults(ModelId(name.into()));
             let length = |it: &Value| it.as_u64();
-            // vLLM and llama.cpp report the context size in different fields.
+            // Looks in several fields, because vLLM and llama.cpp report the context size in different ones.
             let said = [length(&it["max_model_len"]), length(&it["meta"]["n_ctx"]), started_with];
             let length = said.into_iter().flatten().min().or(length(&it["meta"]["n_ctx_train"]));
             model.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
@@ -174,7 +175,7 @@ impl server::AnswerReader for OpenAiAnswer {
             pieces.extend(self.finish_pieces()?);
             return Ok(pieces);
         }
-        // End of stream after a finish reason counts as `[DONE]`, which not every server sends.
+        // Treats the end of the stream after a finish reason as `[DONE]`, which not every server sends.
         let Some(line) = self.lines.next().await? else { return self.finish_pieces() };
         if line.is_empty() || line.starts_with(':') || line.starts_with("event:") || line.starts_with("id:") {
             return Ok(Vec::new());
@@ -191,10 +192,10 @@ impl server::AnswerReader for OpenAiAnswer {
 }
 
 impl OpenAiAnswer {
-    /// Returns the calls, which are complete only now, and the end.
+    /// Returns the last pieces: the tool calls, which are complete only now, and `Done`.
     fn finish_pieces(&mut self) -> Result<Vec<AnswerPiece>> {
         let finish = self.finish.ok_or_else(|| self.lines.closed_early())?;
-        // Some servers report `stop` although there are calls.
+        // Corrects the finish reason of servers that report `stop` although there are tool calls.
         let finish =
             if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
         if self.calls.iter().any(|it| it.name.is_empty()) {
@@ -218,7 +219,7 @@ impl OpenAiAnswer {
             let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
             self.usage = Usage { prompt_tokens: count("prompt_tokens"), answer_tokens: count("completion_tokens") };
         }
-        // The piece with the usage has no choices.
+        // Accepts a piece without choices: it holds the token usage.
         let Some(choice) = choices.first() else { return Ok(Vec::new()) };
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.finish = Some(match reason {
@@ -241,7 +242,7 @@ impl OpenAiAnswer {
         }
     }
 
-    /// Adds a piece of a call. The name comes with the first piece, the arguments in any number of pieces.
+    /// Adds a piece of a tool call. The name comes with the first piece, the arguments in any number of pieces.
     fn add_call_piece(&mut self, place: usize, piece: &Value) -> Result<()> {
         let index = piece["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(place);
         if index > self.calls.len() || index >= MAX_CALLS {
@@ -269,7 +270,7 @@ impl OpenAiAnswer {
     }
 }
 
-/// Adds a hint if the server is unreachable.
+/// Replaces the default hint for an unreachable server by one that names the setting.
 fn with_hint(error: Error) -> Error {
     match error.hint.as_deref() {
         Some(SERVER_UNREACHABLE_HINT) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),

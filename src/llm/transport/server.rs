@@ -1,4 +1,5 @@
-//! Shared code of the two kinds of server: connecting, listing models, and streaming an answer.
+//! Code shared by the transports to Ollama and OpenAI-compatible servers: connecting, listing models, and streaming
+//! answers.
 
 use futures::stream::{self, StreamExt};
 use reqwest::StatusCode;
@@ -16,16 +17,16 @@ use crate::machine::block_in_place;
 use crate::model::llm::request::LlmRequest;
 use crate::model::{PrivacyMode, ToolSpec};
 
-/// A server and its default model.
+/// A model server, its API key and its default model.
 pub(super) struct Server {
     pub(super) base: String,
     pub(super) key: Option<String>,
     pub(super) model: String,
 }
 
-/// An answer being read.
+/// A parser of a streamed answer.
 pub(super) trait AnswerReader: Send + 'static {
-    /// Reads the next pieces; only the last can be `Done`.
+    /// Reads the next pieces of the answer; only the last one can be `Done`.
     fn step(&mut self) -> impl Future<Output = Result<Vec<AnswerPiece>>> + Send;
 }
 
@@ -34,7 +35,7 @@ impl Server {
         egress::open_client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
     }
 
-    /// Embeds texts with the server.
+    /// Computes embeddings of texts with the server's default model.
     pub(super) async fn embed(
         &self,
         kind: EmbedBackend,
@@ -50,7 +51,7 @@ impl Server {
             precision: String::new(),
             engine: EmbedEngine::Auto,
             device: EmbedDevice::Cpu,
-            // Only the fields of the backend in use are read.
+            // Sets the fields of both backends, because only those of the backend in use are read.
             ollama_url: self.base.clone(),
             ollama_key: self.key.clone(),
             openai_url: self.base.clone(),
@@ -61,11 +62,11 @@ impl Server {
     }
 }
 
-/// Returns the models that a server lists under `key`; `doubt` is the hint if there is no list. There are no retries,
-/// because a caller waits for the answer.
+/// Returns the models that a server lists under the JSON key `key`; `doubt` is the hint of the error if there is no list.
+/// Does not retry, because a caller waits for the answer.
 ///
 /// # Errors
-/// The server is unreachable or returns an error; `FailedPrecondition`: the answer has no such list or is too long.
+/// The server is unreachable or returns an error; `FailedPrecondition`: the response has no such list or is too long.
 pub(super) async fn list_models(client: &HttpClient, url: &str, key: &str, doubt: &str) -> Result<Vec<Value>> {
     let sent = client.send(client.get(url)).await.map_err(|error| error.into_error(url))?;
     let (status, headers) = (sent.status(), sent.headers().clone());
@@ -80,7 +81,7 @@ pub(super) async fn list_models(client: &HttpClient, url: &str, key: &str, doubt
     }
 }
 
-/// Posts a request; returns the headers and the lines of the answer.
+/// Posts a request, whose JSON body `body` makes; returns the headers and the lines of the response.
 ///
 /// # Errors
 /// The server is unreachable, times out, or returns an error.
@@ -92,7 +93,7 @@ pub(super) async fn post_request(
     body: impl FnOnce() -> Value + Send,
 ) -> Result<(HeaderMap, AnswerLines)> {
     let patience = request.timeouts;
-    // Encoding megabytes of images as base64 is CPU-bound work.
+    // Tells the runtime that this blocks: encoding megabytes of images as base64 takes CPU time.
     let posted = block_in_place(|| client.post(url).timeout(patience.overall).json(&body()));
     let sent =
         timeout(patience.first, client.send(posted)).await.map_err(|_| answer_lines::timeout_error(url, false))?;
@@ -105,7 +106,7 @@ pub(super) async fn post_request(
     Ok((headers, lines))
 }
 
-/// Returns the pieces of an answer up to its end or first error.
+/// Returns the pieces of an answer as a stream, up to the end of the answer or the first error.
 pub(super) fn pieces(reading: impl AnswerReader) -> PieceStream {
     let steps = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
@@ -121,7 +122,7 @@ pub(super) fn pieces(reading: impl AnswerReader) -> PieceStream {
     steps.flat_map(stream::iter).boxed()
 }
 
-/// Returns a tool in the format of both APIs.
+/// Returns the description of a tool as JSON, in the format of both APIs.
 pub(super) fn tool_json(tool: &ToolSpec) -> Value {
     let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
     json!({ "type": "function", "function": function })

@@ -1,4 +1,4 @@
-//! Fake servers that answer and fail like the real ones.
+//! Tests of the transports with fake servers that answer and fail like real ones.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::llm::{
 };
 use crate::model::{PrivacyMode, ToolSpec};
 
-/// A step of a fake server.
+/// A step of a fake server's answer.
 #[derive(Clone)]
 enum Act {
-    /// Sends the head of an answer: status, content type.
+    /// Sends the head of a response with this status and content type.
     Head(u16, &'static str),
     Send(String),
     Wait(u64),
@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-/// Creates a client of a transport.
+/// Creates a client that uses a transport.
 fn over(transport: impl Transport + 'static) -> LlmClient {
     let transport = TransportConfig::Custom(Arc::new(transport));
     client(LlmClientConfig { transport, ..LlmClientConfig::default() }).unwrap()
@@ -100,7 +100,7 @@ async fn serve(stream: TcpStream, script: &Script, log: &Mutex<Vec<(String, Valu
     }
 }
 
-/// Answers `/api/show` as for a local model, and a chat with the given steps.
+/// Makes a script that answers `/api/show` as for a local model, and other requests with the given steps.
 fn local(chat: Vec<Act>) -> impl Fn(&str, &Value) -> Vec<Act> + Send + Sync {
     move |path, _| match path {
         "/api/show" => answer(200, "application/json", r#"{"details":{},"capabilities":["completion"]}"#),
@@ -313,7 +313,7 @@ async fn slow_tokens_are_allowed_until_overall_timeout() {
     };
     let server = Server::start(slowly(8)).await;
     assert_eq!(server.ollama().complete(request()).await.unwrap().text, "xxxxxxxx");
-    // Long enough for a loaded machine to start, far too short for the end.
+    // The timeout is long enough to start on a loaded machine, and far too short for the complete answer.
     let server = Server::start(slowly(400)).await;
     let mut short = request();
     short.timeouts.overall = Duration::from_secs(3);
@@ -345,7 +345,7 @@ fn find() -> ToolSpec {
     ToolSpec { name: "find".into(), description: "finds".into(), parameters }
 }
 
-/// A request with a tool call and its result.
+/// Makes a request that contains a tool call and its result.
 fn with_tool() -> LlmRequest {
     let mut request = request();
     let call = ToolCall { id: "c7".into(), name: "find".into(), arguments_json: r#"{"query":"bees"}"#.into() };
@@ -425,7 +425,7 @@ async fn model_capabilities_are_queried_and_enforced() {
     let snapshot = ollama.capabilities(PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!(snapshot.models[0].max_context_tokens, Some(2_048));
     assert_eq!(snapshot.models[0].workloads, [WorkloadKind::Chat, WorkloadKind::Completion]);
-    // A request beyond the capabilities is rejected before anything is sent.
+    // Checks that a request beyond the model's capabilities is rejected before anything is sent.
     assert_eq!(fails(&ollama, with_tool()).await.field.as_deref(), Some("tools"));
     let openai = server.openai();
     assert_eq!(openai.capabilities(PrivacyMode::LocalOnly).await.unwrap().models[0].max_tokens, 512);
@@ -453,7 +453,7 @@ async fn llama_server_context_size_is_used() {
 
 #[tokio::test]
 async fn oversized_valid_answer_is_rejected() {
-    // As many spaces as the size limit.
+    // Makes answers with a valid JSON text that exceed the size limit by spaces.
     let json = |json: &str| answer(200, "application/json", &(json.to_string() + &" ".repeat(64 << 20)));
     let server = Server::start(move |_, _| json(r#"{"models":[],"data":[]}"#)).await;
     let servers: [(Box<dyn Transport>, &str); 2] = [

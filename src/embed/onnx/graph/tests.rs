@@ -1,4 +1,4 @@
-//! Compares the graph with a plain forward pass, on a tiny BERT with random weights.
+//! Tests that compare the graph with a plain forward pass, on a tiny BERT model with random weights.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ const VOCABULARY: usize = 100;
 const POSITIONS: usize = 64;
 const EPSILON: f32 = 1e-12;
 
-/// The sizes of a [`TinyBert`].
+/// The sizes of the layers of a [`TinyBert`].
 #[derive(Clone, Copy)]
 pub(in crate::embed::onnx) struct TinyShape {
     pub(in crate::embed::onnx) hidden: usize,
@@ -32,7 +32,7 @@ pub(in crate::embed::onnx) struct TinyShape {
 
 const TINY: TinyShape = TinyShape { hidden: 32, heads: 4, layers: 2, inner: 64 };
 
-/// A BERT with random weights, small enough for a plain forward pass.
+/// A BERT model with random weights, small enough for a plain forward pass.
 pub(in crate::embed::onnx) struct TinyBert {
     shape: TinyShape,
     tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
@@ -88,7 +88,7 @@ impl TinyBert {
         }
     }
 
-    /// Writes `model.safetensors` and `config.json`.
+    /// Writes the model as `model.safetensors` and `config.json`.
     pub(in crate::embed::onnx) fn save(&self, folder: &Path) {
         let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = self
             .tensors
@@ -108,7 +108,7 @@ impl TinyBert {
         std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     }
 
-    /// Writes `model.onnx` with the inputs of a usual export: the graph looks up the embeddings.
+    /// Writes the model as `model.onnx` with the inputs of a usual export, whose graph looks up the embeddings.
     pub(in crate::embed::onnx) fn save_ready_made(&self, folder: &Path) {
         let own = tempfile::tempdir().unwrap();
         self.save(own.path());
@@ -166,7 +166,7 @@ impl TinyBert {
         places.iter().zip(segment.iter().cycle()).map(|(a, b)| a + b).collect()
     }
 
-    /// The forward pass as the BERT paper defines it.
+    /// Computes the forward pass as the BERT paper defines it.
     fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
         let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
         let hidden = self.shape.hidden;
@@ -234,7 +234,7 @@ fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x / std::f32::consts::SQRT_2))
 }
 
-/// Abramowitz and Stegun 7.1.26: exact to 1.5e-7.
+/// Computes the error function with formula 7.1.26 of Abramowitz and Stegun, exact to 1.5e-7.
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
     let series = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
@@ -264,7 +264,7 @@ pub(in crate::embed::onnx) fn write_tokenizer(folder: &Path) {
     std::fs::write(folder.join("tokenizer.json"), json.to_string()).unwrap();
 }
 
-/// Runs vic's graph and the plain forward pass on a few texts and returns the smallest cosine.
+/// Runs vic's graph and the plain forward pass on a few texts, and returns the minimum cosine of their vectors.
 fn check(precision: Precision, pooling: Pooling) -> f32 {
     without_telemetry();
     let library =

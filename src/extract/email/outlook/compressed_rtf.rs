@@ -1,12 +1,13 @@
-//! Decompresses the RTF bodies of messages (LZFu): a sliding window that begins with common RTF words.
+//! Decompresses the RTF bodies of Outlook messages (LZFu), which use a sliding window that initially holds common RTF
+//! words.
 
-/// Initial content of the window, defined by the format.
+/// Initial content of the sliding window, defined by the LZFu format.
 const DICTIONARY: &[u8] = b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \
 \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
 
 const WINDOW_BYTES: usize = 4096;
 
-/// Decompresses as far as the data are intact. Output is at most 9 times the input.
+/// Decompresses an RTF body up to the first damaged byte. The output is at most 9 times as long as the input.
 pub(super) fn decompress(bytes: &[u8]) -> Vec<u8> {
     const HEADER: usize = 16;
     let Some(body) = bytes.get(HEADER..) else { return Vec::new() };
@@ -53,7 +54,7 @@ mod tests {
     fn decompress_expands_literals_and_references() {
         let mut bytes = vec![0; 16];
         bytes[8..12].copy_from_slice(b"LZFu");
-        // Six bytes of the dictionary, then `ab`, then the end mark at 207 + 8.
+        // Encodes six bytes of the dictionary, then `ab`, then the end mark, which refers to position 207 + 8.
         bytes.extend([0b0000_1001, 0x00, 0x04, b'a', b'b', 0x0D, 0x70]);
         assert_eq!(DICTIONARY.len(), 207);
         assert_eq!(decompress(&bytes), b"{\\rtf1ab");
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn decompress_corrupt_input_has_bounded_output() {
-        // A header, flags and one reference take 19 bytes.
+        // Cuts the data everywhere: header, flags and one reference take 19 bytes.
         for length in 0..40 {
             let text = decompress(&vec![0xFF; length]);
             assert!(text.is_empty() == (length < 19) && text.len() <= 9 * length, "{length}: {}", text.len());

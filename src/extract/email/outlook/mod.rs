@@ -1,6 +1,6 @@
-//! Outlook messages (msg): a compound file of properties, with attachments as members.
+//! Reader of Outlook messages (msg), which are compound files of properties; attachments are read as archive members.
 //!
-//! Appointments, tasks and notes are messages too. Recipients are taken in the form that the message displays.
+//! Appointments, tasks and notes are read as messages too. Recipients are extracted in the form that the message displays.
 
 mod compressed_rtf;
 
@@ -14,10 +14,11 @@ use crate::extract::office::rtf;
 use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
-/// Nested messages are in the same file, so the recursion needs a limit besides the depth limit of the sink.
+/// Maximum depth of attached messages; a deeper one is not read. It ends the recursion, as nested messages are in the same
+/// file.
 const MAX_NESTED_MESSAGES: u32 = 8;
 
-/// MAPI property numbers.
+/// Numbers of the MAPI properties that are read.
 const SUBJECT: u16 = 0x0037;
 const SENDER_NAME: u16 = 0x0C1A;
 const SENDER_ADDRESS: u16 = 0x0C1F;
@@ -35,13 +36,13 @@ const DELIVERY_TIME: u16 = 0x0E06;
 const CODE_PAGE: u16 = 0x3FFD;
 const INTERNET_CODE_PAGE: u16 = 0x3FDE;
 
-/// Reads a message; `member` reads its attachments.
+/// Adds a message to the sink; the function `member` reads its attachments.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let file = CompoundFile::open(Cursor::new(input.bytes))
         .map_err(|error| new_failure(Reason::Damaged, format!("compound file: {error}")))?;
     let mut message = Message { file };
     if !message.file.exists("/__properties_version1.0") {
-        return Err(new_failure(Reason::UnsupportedType, "a compound file, but not a message"));
+        return Err(new_failure(Reason::UnsupportedType, "the file is a compound file, but not an Outlook message"));
     }
     message.read("", 0, sink, member)
 }
@@ -51,7 +52,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Reads the message in a storage; `""` is the outermost.
+    /// Reads the message in a storage of the compound file; `""` is the storage of the outermost message.
     fn read(&mut self, storage: &str, depth: u32, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
         let fixed = self.fixed_properties(storage, depth, sink)?;
         let encoding = code_page_encoding(fixed_value(&fixed, CODE_PAGE));
@@ -78,7 +79,7 @@ impl Message<'_> {
         self.read_attachments(storage, depth, sink, member)
     }
 
-    /// Adds the body in the simplest available format.
+    /// Adds the body in the simplest available format: plain text, or else HTML, or else RTF.
     fn read_body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
         let mark = sink.block_count();
         if !plain.trim().is_empty() {
@@ -88,7 +89,7 @@ impl Message<'_> {
         } else if let Some(bytes) = self.read_stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
             match fixed_value(fixed, INTERNET_CODE_PAGE) {
                 Some(page) => html::read_text(&code_page_encoding(Some(page)).decode(&bytes).0, sink),
-                // The HTML may declare its charset itself.
+                // Uses the charset that the HTML declares, because the message declares none.
                 None => html::read(Input { bytes: &bytes, name: "body.html" }, sink)?,
             }
         } else {
@@ -128,7 +129,7 @@ impl Message<'_> {
             }
             let result = match is_message {
                 true if depth >= MAX_NESTED_MESSAGES => {
-                    Err(new_failure(Reason::TooDeep, "messages are nested too deep"))
+                    Err(new_failure(Reason::TooDeep, "attached messages are nested too deep"))
                 }
                 true => self.read(&inner, depth + 1, sink, member),
                 false => match self.read_stream(&format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}0102"), sink) {
@@ -148,7 +149,7 @@ impl Message<'_> {
         Ok(())
     }
 
-    /// Returns the attachments with their names.
+    /// Returns the attachments of a message, and adds their names as metadata.
     fn list_attachments(&mut self, storage: &str, sink: &mut Sink) -> ReadResult<Vec<Attachment>> {
         let root = if storage.is_empty() { "/" } else { storage };
         let Ok(entries) = self.file.read_storage(root) else { return Ok(Vec::new()) };
@@ -179,7 +180,7 @@ impl Message<'_> {
         self.file.exists(format!("{storage}/__properties_version1.0"))
     }
 
-    /// Reads a stream; `None` if it is missing or damaged.
+    /// Reads a stream of the compound file; returns `None` if it is missing or damaged.
     fn read_stream(&mut self, path: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Ok(mut stream) = self.file.open_stream(path) else { return Ok(None) };
         match sink.read_uncompressed(stream.by_ref()) {
@@ -189,7 +190,7 @@ impl Message<'_> {
         }
     }
 
-    /// Reads a text property, in UTF-16 or in the code page of the message.
+    /// Returns a text property, which is stored in UTF-16 or in the given encoding; empty if it is missing.
     fn text_property(
         &mut self,
         storage: &str,
@@ -204,7 +205,7 @@ impl Message<'_> {
         Ok(encoding.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_string())
     }
 
-    /// Reads the fixed-size properties: records of 16 bytes after a header.
+    /// Returns the fixed-size properties of a message: records of 16 bytes, without the header before them.
     fn fixed_properties(&mut self, storage: &str, depth: u32, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         let bytes = self.read_stream(&format!("{storage}/__properties_version1.0"), sink)?.unwrap_or_default();
         let header = if depth == 0 { 32 } else { 24 };
@@ -212,20 +213,20 @@ impl Message<'_> {
     }
 }
 
-/// An attachment of a message.
+/// The location and the name of an attachment.
 struct Attachment {
-    /// Path of its storage.
+    /// Path of the attachment's storage in the compound file.
     place: String,
-    /// Its display name.
+    /// File name of the attachment, or a substitute if it has none.
     label: String,
 }
 
-/// Returns the storage path of an attached message.
+/// Returns the storage path of an attached message, given the path of the attachment.
 fn nested_message_path(place: &str) -> String {
     format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}000D")
 }
 
-/// Records that a part of a message was not read; the other parts are still read.
+/// Records that a part of a message could not be read; the other parts are still read.
 fn record_unread_part(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     if failed.reason.state() == FileState::Failed {
         sink.record_problem(format!("{part}: {}", failed.detail));
@@ -235,14 +236,14 @@ fn record_unread_part(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     }
 }
 
-/// Returns the eight value bytes of a fixed-size property.
+/// Returns the value of a fixed-size property as eight little-endian bytes; `None` if the property is missing.
 fn fixed_value(records: &[u8], number: u16) -> Option<u64> {
     let record = records.chunks_exact(16).find(|it| it[2..4] == number.to_le_bytes())?;
     Some(u64::from_le_bytes(record[8..16].try_into().ok()?))
 }
 
 fn code_page_encoding(code_page: Option<u64>) -> &'static encoding_rs::Encoding {
-    // Code pages are 32 bits wide; the rest of the field is undefined.
+    // Uses only the lower 32 bits, which hold the code page; the upper bits of the field are undefined.
     rtf::encoding_of_code_page((code_page.unwrap_or(1252) & 0xFFFF_FFFF) as i32)
 }
 

@@ -3,7 +3,7 @@ use std::io::Write;
 use crate::extract::email::outlook::*;
 use crate::model::{Document, ExtractLimits};
 
-/// Builds a message from streams.
+/// Builds an Outlook message from (path, content) pairs of streams.
 fn message(streams: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for (path, bytes) in streams {
@@ -30,7 +30,7 @@ fn read_all(bytes: &[u8]) -> Document {
     sink.into_document()
 }
 
-/// Fixed-size properties with the code page 1251 and the submit time 2020-01-01.
+/// Returns a stream of fixed-size properties with the code page 1251 and the submit time 2020-01-01.
 fn properties() -> Vec<u8> {
     let ticks = (1_577_836_800u64 + 11_644_473_600) * 10_000_000;
     records(&[(CODE_PAGE, 1251), (SUBMIT_TIME, ticks)])

@@ -2,25 +2,25 @@
 
 use crate::extract::xml_tree::Node;
 
-/// Content of a paragraph.
+/// The text of a paragraph, and the objects anchored in it.
 #[derive(Debug, Default)]
 pub(super) struct Inline<'t> {
-    /// Text without deletions.
+    /// Text of the paragraph without text that is marked as deleted.
     pub(super) text: String,
     /// Text boxes anchored in the paragraph.
     pub(super) boxes: Vec<Node<'t>>,
-    /// Ids of its foot- and endnotes: `f` or `e` and the number.
+    /// Ids of its footnotes (`f` and the number) and endnotes (`e` and the number).
     pub(super) notes: Vec<String>,
-    /// Ids of the comments on it.
+    /// Ids of the comments on the paragraph.
     pub(super) comments: Vec<String>,
-    /// Relation ids of its charts and diagrams.
+    /// Relationship ids of the charts and diagrams in the paragraph.
     pub(super) graphics: Vec<String>,
-    /// Descriptions of its pictures.
+    /// Descriptions (alternative texts) of the images in the paragraph.
     pub(super) pictures: Vec<String>,
 }
 
 impl<'t> Inline<'t> {
-    /// Reads a paragraph.
+    /// Collects the content of a paragraph.
     pub(super) fn parse(paragraph: Node<'t>) -> Inline<'t> {
         let mut inline = Inline::default();
         inline.collect(paragraph);
@@ -62,7 +62,7 @@ impl<'t> Inline<'t> {
             "relIds" => self.graphics.extend(node.prefixed_attr("dm")),
             "docPr" => self.pictures.extend(node.attr("descr").filter(|it| is_description(it))),
             "AlternateContent" => self.append(read_alternative(node)),
-            // Separates numerators and exponents, which would otherwise run together.
+            // Separates denominators, exponents and indices of formulas from the text before them, e.g. `x^2`.
             "den" => self.collect_after('/', node),
             "sup" => self.collect_after('^', node),
             "sub" => self.collect_after('_', node),
@@ -78,7 +78,7 @@ impl<'t> Inline<'t> {
     }
 }
 
-/// Reads content that is stored twice, for new and for old programs, only once.
+/// Returns content that is stored twice, for new and for old programs, only once.
 fn read_alternative(node: Node<'_>) -> Inline<'_> {
     let mut inline = node.child("Choice").map(Inline::parse).unwrap_or_default();
     if inline.is_empty() {
@@ -87,13 +87,13 @@ fn read_alternative(node: Node<'_>) -> Inline<'_> {
     inline
 }
 
-/// Returns the character of a symbol, or `None` for a private-use glyph of a symbol font.
+/// Returns the character of a `w:sym` element; `None` if it is a private-use code of a symbol font.
 fn symbol(node: Node<'_>) -> Option<char> {
     let code = u32::from_str_radix(&node.attr("char")?, 16).ok()?;
     char::from_u32(code).filter(|_| !(0xE000..=0xF8FF).contains(&code))
 }
 
-/// Returns whether a picture's description is prose rather than a file name or number.
+/// Returns whether an image's description is prose (has a space), and not a file name or number.
 pub(super) fn is_description(text: &str) -> bool {
     text.trim().contains(' ')
 }

@@ -1,5 +1,5 @@
-//! Word documents (docx, docm, dotx): the body in reading order, each note and comment after the paragraph that refers to
-//! it, headers and footers once at the end.
+//! Reader of Word documents (docx, docm, dotx): extracts the body in reading order, each note and comment after the
+//! paragraph that refers to it, headers and footers once at the end.
 //!
 //! Page layout and fonts are ignored.
 
@@ -19,7 +19,7 @@ use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink, new_failure, xhtml};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Reads a Word document.
+/// Adds the text of a Word document to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
     let main = ooxml::main_part(&mut package, "word/document.xml", sink)?;
@@ -47,9 +47,9 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 struct Walker<'a, 's> {
     styles: Styles,
     numbering: Numbering,
-    /// Text of foot- and endnotes, keyed by `f` or `e` and the id.
+    /// Text of footnotes and endnotes that are not added yet, by `f` or `e` and the id.
     notes: HashMap<String, String>,
-    /// Text of comments, with their authors, by id.
+    /// Text of comments that are not added yet, with their authors, by id.
     comments: HashMap<String, String>,
     relations: Vec<Relation>,
     package: Package<'a>,
@@ -64,7 +64,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Reads the parts that the body refers to: styles, notes, comments.
+    /// Reads the parts that the body refers to: styles, numbering, notes and comments.
     fn read_side_parts(&mut self) -> ReadResult {
         if let Some(xml) = self.side_part("styles")? {
             self.styles = Styles::parse(Tree::parse(&xml).top());
@@ -76,7 +76,7 @@ impl Walker<'_, '_> {
             let Some(xml) = self.side_part(kind)? else { continue };
             let tree = Tree::parse(&xml);
             for note in tree.top().descendants().filter(|it| it.name() == element) {
-                // Notes with a type are separator lines.
+                // Skips notes that have a type, because they are separator lines.
                 if let (Some(id), None) = (note.attr("id"), note.attr("type")) {
                     self.notes.insert(format!("{prefix}{id}"), plain_text(note));
                 }
@@ -93,7 +93,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Adds each distinct header and footer once.
+    /// Adds the headers and footers; equal texts only once.
     fn headers_and_footers(&mut self) -> ReadResult {
         let mut seen = HashSet::new();
         for kind in ["header", "footer"] {
@@ -129,7 +129,7 @@ impl Walker<'_, '_> {
                     }
                 }
                 "altChunk" => self.push_imported_part(child)?,
-                // Equations replace paragraphs in the body.
+                // An equation in the body stands in place of a paragraph.
                 "oMathPara" | "oMath" => self.push(BlockKind::Paragraph, &Inline::parse(child).text, None),
                 "" | "del" | "moveFrom" | "sectPr" | "sdtPr" => {}
                 _ => self.push_blocks(child)?,
@@ -141,7 +141,7 @@ impl Walker<'_, '_> {
     fn push_paragraph(&mut self, node: Node<'_>) -> ReadResult {
         let inline = Inline::parse(node);
         let role = self.role(node);
-        // Word does not number empty paragraphs.
+        // Does not count empty paragraphs, because Word does not number them.
         let numbered = role.list.filter(|_| !inline.text.trim().is_empty());
         let style = node.path(&["pPr", "pStyle"]).and_then(|it| it.attr("val"));
         let label = numbered.and_then(|place| self.numbering.next_label(place, style.as_deref()));
@@ -160,7 +160,7 @@ impl Walker<'_, '_> {
         self.push_anchored_objects(inline)
     }
 
-    /// Returns the role of a paragraph: its own settings first, then those of its style.
+    /// Returns the role of a paragraph (heading, list item, code, quotation). Its own settings override those of its style.
     fn role(&self, paragraph: Node<'_>) -> Role {
         let Some(properties) = paragraph.child("pPr") else { return Role::default() };
         let role = child_value(properties, "pStyle").map(|id| self.styles.role(&id)).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Walker<'_, '_> {
         Role { heading, list: list_place(properties).or(role.list.into()).into_list_place(), ..role }
     }
 
-    /// Adds the objects anchored in a paragraph, after it.
+    /// Adds the objects anchored in a paragraph: text boxes, images, charts, notes, comments. Call this after it is added.
     fn push_anchored_objects(&mut self, inline: Inline<'_>) -> ReadResult {
         for text_box in inline.boxes {
             self.push_blocks(text_box)?;
@@ -188,7 +188,7 @@ impl Walker<'_, '_> {
         for (ids, part) in [(inline.notes, "footnote"), (inline.comments, "comment")] {
             for id in ids {
                 let texts = if part == "footnote" { &mut self.notes } else { &mut self.comments };
-                // Removed from the map, so that a note with a thousand references is added once.
+                // Removes the text from the map, so that a note with a thousand references is added only once.
                 if let Some(text) = texts.remove(&id) {
                     self.push(BlockKind::Paragraph, &text, Some(part));
                 }
@@ -205,7 +205,7 @@ impl Walker<'_, '_> {
             let mut cells = Vec::new();
             collect_named(*row, "tc", &mut cells);
             if let [cell] = cells.as_slice() {
-                // A table of one cell is a frame around running text.
+                // Adds the content of the cell as ordinary blocks, because a table of one cell is only a frame.
                 return self.push_blocks(*cell);
             }
         }
@@ -224,7 +224,7 @@ impl Walker<'_, '_> {
         tables.into_iter().try_for_each(|table| self.push_table(table))
     }
 
-    /// Adds an imported part, if it is HTML.
+    /// Adds an imported document (`altChunk`), if it is HTML.
     fn push_imported_part(&mut self, node: Node<'_>) -> ReadResult {
         let id = node.prefixed_attr("id").unwrap_or_default();
         let Some(relation) = self.relations.iter().find(|it| it.id == id && !it.external).cloned() else {
@@ -237,7 +237,8 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Collects rows or cells inside content controls and insertions, but not in nested tables.
+/// Collects the elements called `name` (rows or cells) below a node, also in content controls and insertions, but not in
+/// nested tables.
 fn collect_named<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -248,14 +249,14 @@ fn collect_named<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the texts of a row. `above` holds, per column, the text of the merged cell that extends into this row.
+/// Returns the cell texts of a row. `above` holds, for each column, the text of the merged cell that extends into this row.
 fn row_cells<'t>(
     row: Node<'t>,
     above: &mut HashMap<usize, String>,
     inside: &mut Vec<Inline<'t>>,
     tables: &mut Vec<Node<'t>>,
 ) -> Vec<String> {
-    /// Maximum number of columns that one cell may span.
+    /// Maximum number of columns that one cell may span; larger values in the file are reduced to this.
     const MAX_SPANNED_COLUMNS: usize = 63;
     let number = |node: Option<Node<'_>>, name: &str, most: usize| {
         node.and_then(|it| child_value(it, name)?.parse::<usize>().ok()).unwrap_or(0).min(most)
@@ -286,7 +287,7 @@ fn row_cells<'t>(
     texts
 }
 
-/// Returns the text of a cell. Objects anchored in it and nested tables are collected for after the table.
+/// Returns the text of a cell. Collects the objects anchored in it and its nested tables, which are added after the table.
 fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<Node<'t>>) -> String {
     let mut text = String::new();
     for child in cell.children() {
@@ -305,7 +306,7 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
     text
 }
 
-/// Returns the text of a part or note, one paragraph per line.
+/// Returns the text of a header, footer, note or comment, one paragraph per line.
 fn plain_text(node: Node<'_>) -> String {
     let mut text = String::new();
     for child in node.children() {

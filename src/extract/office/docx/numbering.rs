@@ -1,38 +1,39 @@
-//! The numbers that Word shows before list items and headings: `3.`, `2.1`, `(b)`.
+//! Computes the numbers that Word shows before list items and headings: `3.`, `2.1`, `(b)`.
 //!
-//! People cite them ("section 2.1"), but the file holds only the counting rules. Bullets give no text.
+//! Other text refers to these numbers ("section 2.1"), but the file holds only the rules for counting. Bullets give no
+//! text.
 
 use std::collections::HashMap;
 
 use crate::extract::office::docx::styles::{ListPlace, child_value};
 use crate::extract::xml_tree::Node;
 
-/// Number of list levels in the format.
+/// Maximum number of list levels, defined by the docx format.
 const LEVELS: usize = 9;
 
 #[derive(Clone, Debug, Default)]
 struct Level {
     start: u32,
     format: String,
-    /// Pattern such as `%1.%2`.
+    /// Pattern of the label, such as `%1.%2`, which refers to the numbers of levels 1 and 2.
     text: String,
-    /// Style of the paragraphs on this level.
+    /// Id of the paragraph style whose paragraphs are on this level.
     style: Option<String>,
-    /// Whether all numbers in the label are decimal.
+    /// Whether the label shows the numbers of all levels as decimal numbers.
     legal: bool,
 }
 
-/// The number definitions of a document, and the current count of each list.
+/// The numbering definitions of a document, and the current count on each list level.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     definitions: HashMap<String, Vec<Level>>,
-    /// The definition of each list, and the start values of levels that it restarts.
+    /// For each list id, its definition, and the levels that it restarts with their start values.
     lists: HashMap<u32, (String, Vec<(usize, u32)>)>,
     counts: HashMap<String, [Option<u32>; LEVELS]>,
 }
 
 impl Numbering {
-    /// Reads `numbering.xml`.
+    /// Parses `numbering.xml`, given its document node.
     pub(super) fn parse(top: Node<'_>) -> Numbering {
         let mut numbering = Numbering::default();
         for node in top.descendants() {
@@ -58,7 +59,7 @@ impl Numbering {
         numbering
     }
 
-    /// Counts one more paragraph and returns its label; `None` for bullets.
+    /// Counts one more paragraph of a list and returns its label, e.g. `2.1`; `None` for bullets.
     pub(super) fn next_label(&mut self, place: ListPlace, style: Option<&str>) -> Option<String> {
         let (definition, restarts) = self.lists.get_mut(&place.id)?;
         let levels = self.definitions.get(definition)?;
@@ -94,13 +95,13 @@ fn parse_level(node: Node<'_>) -> Level {
     }
 }
 
-/// Formats a number; unknown formats become decimal.
+/// Formats a number in a number format of Word, such as `lowerRoman`; unknown formats become decimal.
 fn format_number(number: u32, format: &str) -> String {
-    /// Above this number letters and Roman numerals are not used.
+    /// Numbers above this are written as decimals instead of letters or Roman numerals.
     const MAX_LETTERED: u32 = 1_000;
     match format {
         "lowerLetter" | "upperLetter" if (1..=MAX_LETTERED).contains(&number) => {
-            // a to z, then aa to zz, then aaa: one letter repeated.
+            // Repeats one letter: a to z, then aa to zz (aa, bb, cc), then aaa.
             let letter = char::from(b'a' + ((number - 1) % 26) as u8).to_string();
             let letters = letter.repeat(((number - 1) / 26 + 1) as usize);
             if format == "upperLetter" { letters.to_uppercase() } else { letters }

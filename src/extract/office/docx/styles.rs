@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::extract::office::ooxml::heading_by_name;
 use crate::extract::xml_tree::Node;
 
-/// The role that a style gives its paragraphs.
+/// The role of the paragraphs that have a style: heading, code, quotation or list item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Role {
     /// Heading level, 1 to 6.
@@ -14,11 +14,11 @@ pub(super) struct Role {
     pub(super) code: bool,
     /// Whether the paragraphs are quotations.
     pub(super) quote: bool,
-    /// The list that contains the paragraphs.
+    /// The list that the paragraphs belong to.
     pub(super) list: Option<ListPlace>,
 }
 
-/// Style names for code, from Word and from programs that write its format.
+/// Names of paragraph styles for code, from Word and from other programs that write docx files.
 const CODE_STYLES: &[&str] = &[
     "source code",
     "code",
@@ -30,8 +30,8 @@ const CODE_STYLES: &[&str] = &[
     "verbatim",
 ];
 
-/// Style names for quotations. Word stores the names of its built-in styles in English and their ids in the author's
-/// language; other programs store localized names.
+/// Names of paragraph styles for quotations. Word stores the names of its built-in styles in English (and their ids in the
+/// author's language), but other programs store localized names.
 const QUOTE_STYLES: &[&str] = &[
     "quote",
     "intense quote",
@@ -77,7 +77,7 @@ struct Style {
     list: PartialPlace,
 }
 
-/// All paragraph styles by their id.
+/// All paragraph styles of a document by their id.
 #[derive(Debug, Default)]
 pub(super) struct Styles {
     by_id: HashMap<String, Style>,
@@ -101,9 +101,9 @@ impl Styles {
         Styles { by_id }
     }
 
-    /// Returns the role of a style: its own settings first, then those of its base styles.
+    /// Returns the role of a style. Its own settings override those of its base styles.
     pub(super) fn role(&self, id: &str) -> Role {
-        /// Real chains are short; the limit ends loops.
+        /// Maximum number of base styles that are followed, to end loops; real chains are shorter.
         const LONGEST_CHAIN: usize = 16;
         let mut role = Role::default();
         let mut heading = None;
@@ -120,7 +120,7 @@ impl Styles {
         if self.by_id.is_empty() {
             let id = id.to_lowercase();
             heading = heading_by_name(&id);
-            // An id is the name without its spaces.
+            // Compares names without spaces, because the id of a style is its name without spaces.
             role.quote = QUOTE_STYLES.iter().any(|it| it.replace(' ', "") == id);
         }
         role.heading = heading.filter(|it| *it < 10).map(|it| it.min(6));
@@ -129,21 +129,21 @@ impl Styles {
     }
 }
 
-/// Returns the outline level of paragraph properties, from 1; 10 is an explicit setting for running text.
+/// Returns the outline level in paragraph properties, from 1; 10 marks running text explicitly. `None` if no level is set.
 pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
     Some(child_value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
 }
 
-/// A position in a list: the number definition and, if stated, the level from 0.
+/// The list of a paragraph and, if known, its level in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListPlace {
-    /// Id of the number definition; 0 means no list.
+    /// Id of the list (`w:numId`); 0 means no list.
     pub(super) id: u32,
-    /// Level from 0; if absent, the style decides.
+    /// Level in the list, from 0; if `None`, the paragraph style decides.
     pub(super) level: Option<usize>,
 }
 
-/// The list settings of one style or paragraph; list and level may be set in different places.
+/// The list settings of one style or paragraph; either value may be missing and come from a base style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartialPlace {
     id: Option<u32>,
@@ -151,12 +151,12 @@ pub(super) struct PartialPlace {
 }
 
 impl PartialPlace {
-    /// Fills in missing values from a more distant style.
+    /// Fills in missing values from `other`, the settings of a base style.
     pub(super) fn or(self, other: PartialPlace) -> PartialPlace {
         PartialPlace { id: self.id.or(other.id), level: self.level.or(other.level) }
     }
 
-    /// Returns the list, or `None` for number 0, which removes the paragraph from its list.
+    /// Returns the list and level; `None` if there is no list id, or if it is 0, which takes the paragraph out of its list.
     pub(super) fn into_list_place(self) -> Option<ListPlace> {
         let id = self.id.filter(|it| *it != 0)?;
         Some(ListPlace { id, level: self.level })
@@ -169,13 +169,13 @@ impl From<Option<ListPlace>> for PartialPlace {
     }
 }
 
-/// Returns the list settings of paragraph properties.
+/// Returns the list settings in paragraph properties (`w:pPr`).
 pub(super) fn list_place(properties: Node<'_>) -> PartialPlace {
     let number = |name: &str| child_value(properties.child("numPr")?, name)?.parse::<u32>().ok();
     PartialPlace { id: number("numId"), level: number("ilvl").map(|it| it as usize) }
 }
 
-/// Returns the `val` attribute of a child.
+/// Returns the `val` attribute of the first child element called `name`.
 pub(super) fn child_value(node: Node<'_>, name: &str) -> Option<String> {
     node.child(name)?.attr("val")
 }
@@ -222,7 +222,7 @@ mod tests {
         let styles = Styles::parse(tree.top());
         let quoted = ["Zitat", "IntensivesZitat", "P7", "mine", "Quote"].map(|it| styles.role(it).quote);
         assert_eq!(quoted, [true, true, true, true, false]);
-        // Without styles only the id is available.
+        // Without a list of styles, only the style id is known.
         assert_eq!(["IntenseQuote", "Zitat", "Normal"].map(|it| Styles::default().role(it).quote), [true, true, false]);
     }
 }

@@ -39,7 +39,7 @@ fn document(body: &str) -> Document {
     read_document(read, &bytes)
 }
 
-/// Checks a body; `blocks` omits the header that every test document has.
+/// Checks the blocks of a document with this body; `blocks` omits the header that every test document has.
 fn assert_blocks(body: &str, blocks: &str) {
     assert_eq!(format_blocks(&document(body)), format!("{blocks}\np Same").trim_start());
 }

@@ -2,23 +2,23 @@
 
 use crate::extract::xml_tree::Node;
 
-/// Maximum number of spaces that one element may stand for.
+/// Maximum number of spaces taken from one `text:s` element, which stands for several spaces.
 const MAX_SPACES: usize = 64;
 
-/// Content of a paragraph.
+/// The text of a paragraph, and the objects anchored in it.
 #[derive(Debug, Default)]
 pub(super) struct Inline<'t> {
     pub(super) text: String,
-    /// Bodies of its foot- and endnotes.
+    /// Bodies of the footnotes and endnotes that the paragraph refers to.
     pub(super) notes: Vec<Node<'t>>,
-    /// Comments on it.
+    /// Comments on the paragraph.
     pub(super) comments: Vec<Node<'t>>,
-    /// Frames and shapes anchored in it.
+    /// Frames and shapes anchored in the paragraph.
     pub(super) frames: Vec<Node<'t>>,
 }
 
 impl<'t> Inline<'t> {
-    /// Reads a paragraph or heading.
+    /// Collects the content of a paragraph or heading.
     pub(super) fn parse(paragraph: Node<'t>) -> Inline<'t> {
         let mut inline = Inline::default();
         inline.collect(paragraph);
@@ -40,7 +40,7 @@ impl<'t> Inline<'t> {
                 "line-break" => self.text.push('\n'),
                 "note" => self.notes.extend(child.child("note-body")),
                 "annotation" => self.comments.push(child),
-                // A page number depends on the layout; the file holds only a placeholder.
+                // Skips page numbers too: the file holds only placeholders for them, because they depend on the layout.
                 "annotation-end" | "tracked-changes" | "ruby-text" | "page-number" | "page-count" => {}
                 "frame" | "custom-shape" | "rect" | "line" | "g" | "caption" | "ellipse" | "polygon" | "text-box" => {
                     self.frames.push(child);
@@ -50,7 +50,7 @@ impl<'t> Inline<'t> {
         }
     }
 
-    /// Adds text with runs of white space collapsed to one space, as the format defines it.
+    /// Adds text, with consecutive white space collapsed to one space, as OpenDocument prescribes.
     fn push_collapsed(&mut self, text: &str) {
         for character in text.chars() {
             match character {

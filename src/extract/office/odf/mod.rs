@@ -1,6 +1,7 @@
-//! OpenDocument: texts (odt), presentations (odp), spreadsheets (ods) and drawings (odg), zipped or flat.
+//! Reader of OpenDocument files: texts (odt), presentations (odp), spreadsheets (ods) and drawings (odg), zipped or as a
+//! single XML file.
 //!
-//! Deletions kept by change tracking are skipped. Embedded objects follow the text.
+//! Text that change tracking marks as deleted is skipped. Embedded objects are added after the text.
 
 mod inline;
 
@@ -15,10 +16,10 @@ use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Maximum number of repeated cells or rows added for one element.
+/// Maximum number of copies that are added of a cell or row that the file declares as repeated.
 const MAX_REPEATED: u32 = 16;
 
-/// Reads an OpenDocument file.
+/// Adds the text of an OpenDocument file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(b"PK") && !input.bytes.starts_with(&crate::extract::zip_container::COMPOUND_FILE) {
         return read_flat(input, sink);
@@ -40,12 +41,12 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     check_flaw(tree.flaw.as_ref(), "content.xml", sink)
 }
 
-/// Reads a document stored as a single XML file.
+/// Reads a document that is stored as a single XML file.
 fn read_flat(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let xml = xml_tree::decode_xml(input.bytes);
     let tree = Tree::parse(&xml);
     let Some(document) = tree.top().child("document") else {
-        return Err(new_failure(Reason::Damaged, "not an OpenDocument file"));
+        return Err(new_failure(Reason::Damaged, "the file is not an OpenDocument file"));
     };
     push_document_metadata(document, sink);
     read_body(document, sink);
@@ -99,17 +100,17 @@ fn read_body(top: Node<'_>, sink: &mut Sink) {
 
 struct Walker<'s> {
     sink: &'s mut Sink,
-    /// Number of the slide, from 1; 0 outside slides.
+    /// Number of the current slide, from 1; 0 outside slides.
     page: u32,
     part: Option<&'static str>,
-    /// Kind of paragraphs at this point: list items in a list, headings in a slide title.
+    /// Kind of block that the current paragraphs become: list items in a list, headings in a slide title.
     kind: BlockKind,
-    /// Names of quotation styles.
+    /// Names of the paragraph styles for quotations.
     quotations: HashSet<String>,
 }
 
-/// Returns the names of quotation styles. Built-in names are English in every language; a paragraph may have an automatic
-/// style derived from one of them.
+/// Returns the names of the paragraph styles for quotations: the built-in ones, which are English in every language, and
+/// the automatic styles derived from them.
 fn quotation_styles(top: Node<'_>) -> HashSet<String> {
     const NAMES: [&str; 4] = ["Quotations", "Quote", "Intense_20_Quote", "Block_20_Text"];
     let mut found = HashSet::from(NAMES.map(String::from));
@@ -192,7 +193,7 @@ impl Walker<'_> {
         self.push_anchored_objects(inline);
     }
 
-    /// Adds the objects anchored in a paragraph, after it.
+    /// Adds the objects anchored in a paragraph: frames, notes and comments. Call this after the paragraph is added.
     fn push_anchored_objects(&mut self, inline: Inline<'_>) {
         for frame in inline.frames {
             self.push_block(frame);
@@ -238,7 +239,7 @@ impl Walker<'_> {
     }
 }
 
-/// Collects the rows of a table without those of nested tables.
+/// Collects the rows of a table, but not those of tables nested in its cells.
 fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
@@ -249,7 +250,7 @@ fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the text of a cell. Objects anchored in it and nested tables are collected for after the table.
+/// Returns the text of a cell. Collects the objects anchored in it and its nested tables, which are added after the table.
 fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<Node<'t>>) -> String {
     let mut text = String::new();
     for child in cell.children() {
@@ -272,7 +273,7 @@ fn repeat_count(node: Node<'_>, attribute: &str) -> u32 {
     node.attr(attribute).and_then(|it| it.parse().ok()).unwrap_or(1).max(1)
 }
 
-/// Reads one sheet of a spreadsheet; values are the displayed ones.
+/// Adds one sheet of a spreadsheet. Cells have the text that the spreadsheet program displayed.
 fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut writer = SheetWriter::new(&sheet.attr("name").unwrap_or_default(), sink);
     let mut rows = Vec::new();
@@ -281,7 +282,7 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut row_number = 0u32;
     'sheet: for row in rows {
         let times = repeat_count(row, "number-rows-repeated");
-        // Repeated rows with content are rare, and a few copies are enough.
+        // Adds only a few copies of a repeated row: rows with content are rarely repeated, and the copies add no new text.
         for place in 0..times.min(MAX_REPEATED) {
             if !write_row(row, row_number.saturating_add(place), &mut writer, &mut comments) {
                 break 'sheet;
@@ -319,7 +320,7 @@ fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments:
     true
 }
 
-/// Adds each distinct header and footer of the page styles once.
+/// Adds the headers and footers of the page styles, and the text of slide masters; equal texts only once.
 fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
     let mut seen = HashSet::new();
     let Some(styles) = top.find("master-styles") else { return };
@@ -327,7 +328,7 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
         let part = match node.name() {
             "header" | "header-left" | "header-first" => "header",
             "footer" | "footer-left" | "footer-first" => "footer",
-            // Fixed text of a slide master; placeholders hold only hints.
+            // Takes the fixed text of a slide master, but not its placeholders, which hold only hints for the author.
             "frame" if node.attr("placeholder").is_none() => "master",
             _ => continue,
         };
@@ -340,9 +341,9 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
     }
 }
 
-/// Adds the text of embedded objects: charts, formulas, documents.
+/// Adds the text of embedded objects: charts, formulas and other documents.
 fn push_embedded_objects(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
-    /// Maximum number of objects read; a report has a few dozen charts.
+    /// Maximum number of embedded objects that are read; the others are skipped. A report has a few dozen charts.
     const MAX_OBJECTS: usize = 100;
     let is_object = |name: &String| {
         name.split_once('/').is_some_and(|(folder, rest)| folder.starts_with("Object") && rest == "content.xml")

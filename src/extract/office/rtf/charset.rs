@@ -1,9 +1,9 @@
-//! The encodings of code pages and font charsets in RTF.
+//! Maps the code pages and font charsets that RTF files declare to text encodings.
 
 use encoding_rs::Encoding;
 
-/// Returns the encoding of a Windows code page; Windows-1252 if it is unknown or has no decoder (1361, 50225, 52936). The
-/// same applies to 1200, which some messages declare although their text is in bytes.
+/// Returns the encoding of a Windows code page; Windows-1252 if it is unknown or has no decoder (1361, 50225, 52936), and
+/// for 1200 (UTF-16), which some messages declare although their text is not UTF-16.
 pub(crate) fn encoding_of_code_page(number: i32) -> &'static Encoding {
     let label = match number {
         866 => "ibm866",
@@ -32,7 +32,7 @@ fn by_label(label: &str) -> &'static Encoding {
     Encoding::for_label(label.as_bytes()).unwrap_or(encoding_rs::WINDOWS_1252)
 }
 
-/// Returns the encoding of a font charset; `None` if the document's encoding applies.
+/// Returns the encoding of a font charset number; `None` if the encoding of the document applies.
 pub(super) fn encoding_of_font_charset(charset: i32) -> Option<&'static Encoding> {
     let page = match charset {
         77 => 10000,

@@ -1,4 +1,4 @@
-//! Splits RTF into tokens: braces, control words, bytes of text.
+//! Splits RTF into tokens: braces, control words, control symbols and bytes of text.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
@@ -6,17 +6,17 @@ pub(super) enum Token<'a> {
     Open,
     /// `}`
     Close,
-    /// A control word and its number.
+    /// A control word and its numeric parameter, such as `\fs24`.
     Word(&'a str, Option<i32>),
     /// A control symbol such as `\~`.
     Symbol(u8),
-    /// A byte written as `\'hh`.
+    /// A byte written in hexadecimal as `\'hh`.
     Hex(u8),
-    /// Literal bytes.
+    /// Bytes of text, not decoded.
     Text(&'a [u8]),
 }
 
-/// Iterates over the tokens of a file. Skips binary data and line breaks.
+/// Iterator over the tokens of an RTF file. Skips binary data and line breaks.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     rest: &'a [u8],
@@ -36,7 +36,7 @@ impl<'a> Lexer<'a> {
         let sign = usize::from(rest.first() == Some(&b'-'));
         let digits = rest[sign..].iter().take_while(|it| it.is_ascii_digit()).count();
         let (number, rest) = if digits > 0 { rest.split_at(sign + digits) } else { (&rest[..0], rest) };
-        // The space after a control word is part of it.
+        // Skips one space, which ends a control word and is not text.
         self.rest = rest.strip_prefix(b" ").unwrap_or(rest);
         let word = std::str::from_utf8(word).ok()?;
         let number = std::str::from_utf8(number).ok()?.parse::<i32>().ok();

@@ -1,6 +1,6 @@
-//! Rich Text Format: paragraphs, tables, notes and the results of fields.
+//! Reader of Rich Text Format: extracts paragraphs, tables, notes and the results of fields.
 //!
-//! Pictures, embedded objects, formatting and page layout are skipped.
+//! Images, embedded objects, formatting and page layout are skipped.
 
 mod charset;
 mod lexer;
@@ -17,10 +17,10 @@ use crate::extract::table_text::{one_line, table_row};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Maximum group nesting; documents have a few dozen levels.
+/// Maximum depth of nested groups; a file that exceeds it fails. Real documents have a few dozen levels.
 const MAX_GROUP_DEPTH: usize = 256;
 
-/// Reads an RTF file.
+/// Adds the text of an RTF file to the sink.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     const SIGNATURE: &[u8] = b"{\\rtf";
     let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Why the text of a group is collected separately from running text.
+/// What the text of a group is, if it is collected separately from the running text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capture {
     Footnote,
@@ -45,22 +45,22 @@ enum Capture {
     HeaderFooter,
     Metadata(&'static str),
     Style,
-    /// Bullet or number of a list item.
+    /// Bullet or number (label) of a list item.
     Label,
 }
 
-/// State that a group inherits and that is restored at its end.
+/// State of the reader that a group inherits, and that is restored at the end of the group.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Whether the group holds no text.
+    /// Whether the content of the group is skipped.
     skipped: bool,
     hidden: bool,
     fonts: bool,
     styles: bool,
     info: bool,
-    /// Set on the group in which a capture began.
+    /// What is being collected, set only for the group in which the collecting began.
     capture: Option<Capture>,
-    /// Number of fallback bytes after a Unicode character.
+    /// Number of fallback bytes, for programs without Unicode, that follow each Unicode character (`\uc`).
     fallback: usize,
     encoding: Option<&'static Encoding>,
     style: i32,
@@ -87,19 +87,19 @@ impl State {
 }
 
 struct Reader<'s> {
-    /// Number of blocks in the sink before this file.
+    /// Number of blocks in the sink before this file was read.
     start: usize,
     sink: &'s mut Sink,
     state: State,
     stack: Vec<State>,
-    /// The open paragraph, and above it the open captures.
+    /// Stack of texts: the open paragraph, then the texts that are being collected separately.
     texts: Vec<String>,
-    /// Bytes not decoded yet: a character may need two.
+    /// Bytes of text that are not decoded yet, because a character may have two bytes.
     bytes: Vec<u8>,
-    /// Fallback bytes still to skip after a Unicode character.
+    /// Number of fallback bytes of a Unicode character that are still to be skipped.
     dropped: usize,
     high_surrogate: Option<u16>,
-    /// Whether the group began with `\*`.
+    /// Whether `\*` came last: it marks a group that may be skipped if its control word is unknown.
     optional: bool,
     document_encoding: &'static Encoding,
     font_encodings: HashMap<i32, &'static Encoding>,
@@ -142,7 +142,7 @@ impl<'s> Reader<'s> {
                 self.flush_bytes();
                 self.dropped = 0;
                 if self.stack.len() >= MAX_GROUP_DEPTH {
-                    return Err(new_failure(Reason::TooDeep, "groups are nested too deep"));
+                    return Err(new_failure(Reason::TooDeep, "RTF groups are nested too deep"));
                 }
                 self.stack.push(self.state);
                 self.state.capture = None;
@@ -185,7 +185,7 @@ impl<'s> Reader<'s> {
             Capture::Metadata(key) => self.facts.push((key, text)),
             Capture::Label => {
                 let label = text.trim();
-                // Other text refers to numbers, but not to bullets.
+                // Adds only numbers, because other text may refer to them, but not bullets.
                 if label.ends_with(['.', ')']) || label.contains(|it: char| it.is_ascii_digit()) {
                     self.text().push_str(&format!("{label} "));
                 }
@@ -205,7 +205,7 @@ impl<'s> Reader<'s> {
     }
 
     fn is_silent(&self) -> bool {
-        // Text of styles and document info is used only inside captures.
+        // Ignores text in the style sheet and the document info, except in groups that are collected separately.
         let listed = (self.state.styles || self.state.info) && self.texts.len() < 2;
         self.state.skipped || self.state.hidden || self.state.fonts || listed
     }
@@ -225,7 +225,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Adds bytes of text, unless they are the fallback of a Unicode character.
+    /// Adds bytes of text, without those that are the fallback of a Unicode character.
     fn push_bytes(&mut self, bytes: &[u8]) {
         self.optional = false;
         let dropped = self.dropped.min(bytes.len());
@@ -249,7 +249,7 @@ impl<'s> Reader<'s> {
     fn handle_unicode(&mut self, code: i32) {
         self.flush_bytes();
         self.dropped = self.state.fallback;
-        // Numbers are signed 16-bit; some producers write them unsigned, others write larger ones.
+        // Accepts negative numbers, because `\u` takes signed 16-bit numbers; some programs write unsigned or larger ones.
         let unit = if code < 0 { (code & 0xFFFF) as u32 } else { code as u32 };
         let character = match (self.high_surrogate.take(), unit) {
             (_, 0xD800..=0xDBFF) => {
@@ -257,7 +257,7 @@ impl<'s> Reader<'s> {
                 return;
             }
             (Some(high), 0xDC00..=0xDFFF) => char::decode_utf16([high, unit as u16]).next().and_then(Result::ok),
-            // Symbol fonts use the private use area for their glyphs.
+            // Drops characters of the private use area, because only the symbol font defines their meaning.
             (_, 0xE000..=0xF8FF) => None,
             (_, unit) => char::from_u32(unit),
         };
@@ -340,10 +340,10 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Opens a destination; returns false if the word is not one.
+    /// Handles a control word that begins a destination (a group with special content); returns false for other words.
     fn open_destination(&mut self, word: &str, optional: bool) -> bool {
         match word {
-            // The Unicode version of a skipped group.
+            // Reads this group although the group around it is skipped, because it holds the Unicode version of that text.
             "ud" => self.state.skipped = false,
             _ if self.state.skipped => return false,
             "fonttbl" => self.state.fonts = true,
@@ -359,13 +359,13 @@ impl<'s> Reader<'s> {
                 self.begin_capture(Capture::HeaderFooter);
             }
             "listtext" | "pntext" => {
-                // The label also marks the paragraph as a list item.
+                // Marks the paragraph as a list item, because it has a label.
                 if let Some(outer) = self.stack.last_mut() {
                     outer.list = true;
                 }
                 self.begin_capture(Capture::Label);
             }
-            // Marked as optional, but they hold text or affect it.
+            // Does not skip these, although `\*` marks them as optional, because they hold text or affect it.
             "shpinst" | "nesttableprops" | "cs" => return false,
             "colortbl" | "pict" | "fldinst" | "nonshppict" | "shprslt" | "nonesttables" | "objdata" | "objclass"
             | "upr" | "xe" | "tc" | "rxe" | "sp" | "listtable" | "listoverridetable" | "revtbl" | "rsidtbl"
@@ -441,9 +441,9 @@ impl<'s> Reader<'s> {
     fn finish(mut self) {
         self.flush_bytes();
         if !self.stack.is_empty() {
-            self.sink.record_problem("ends inside an open group");
+            self.sink.record_problem("the RTF ends inside an open group");
         }
-        // Text of an unclosed note is kept as a paragraph.
+        // Keeps the text of a note that is not closed as a paragraph.
         let text = std::mem::take(&mut self.texts).join("\n");
         self.end_table();
         self.push(BlockKind::Paragraph, &text, None);
@@ -454,7 +454,7 @@ impl<'s> Reader<'s> {
                 self.push(BlockKind::Paragraph, &text, Some("header"));
             }
         }
-        // The metadata come first, as in every format.
+        // Moves the metadata before the other blocks, as in every format.
         let end = self.sink.document().blocks.len();
         push_metadata(&self.facts, self.sink);
         let blocks = &mut self.sink.document().blocks;

@@ -1,11 +1,11 @@
-//! The text of numbers and moments in cells, and the failure of a workbook that cannot be read.
+//! Formats the numbers and dates of spreadsheet cells as text, and makes the failure of a workbook that cannot be read.
 
 use calamine::ExcelDateTime;
 
 use crate::extract::new_failure;
 use crate::model::{ExtractFailure, Reason};
 
-/// Formats a number with the 15 digits of spreadsheet arithmetic: 0.3, not 0.30000000000000004.
+/// Formats a number with 15 significant digits, as spreadsheets do: 0.3, not 0.30000000000000004.
 pub(super) fn number_text(number: f64) -> String {
     let rounded = format!("{number:.14e}").parse().unwrap_or(number);
     match rounded {
@@ -15,7 +15,8 @@ pub(super) fn number_text(number: f64) -> String {
     }
 }
 
-/// Formats a moment as date, time or both: `2024-02-29`, `08:30:00`, `2024-02-29 08:30:00`; durations in hours.
+/// Formats a date and time as date, time or both: `2024-02-29`, `08:30:00`, `2024-02-29 08:30:00`. Formats durations in
+/// hours.
 pub(super) fn moment_text(moment: &ExcelDateTime) -> String {
     let value = moment.as_f64();
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
@@ -33,7 +34,7 @@ pub(super) fn moment_text(moment: &ExcelDateTime) -> String {
 }
 
 pub(super) fn damaged_workbook(error: impl std::fmt::Display) -> ExtractFailure {
-    new_failure(Reason::Damaged, format!("not a readable workbook: {error}"))
+    new_failure(Reason::Damaged, format!("the workbook cannot be read: {error}"))
 }
 
 #[cfg(test)]

@@ -1,56 +1,58 @@
-//! Compacts the cells of an xls for calamine, and maps the compacted positions back to the original ones.
+//! Removes unused rows and columns from an xls workbook for calamine, and maps the new cell positions back to the original
+//! ones.
 //!
-//! calamine allocates every cell between the first and the last of a sheet, for all sheets at once. One stray cell in the
-//! far corner would take gigabytes, so unused rows and columns are removed.
+//! calamine allocates memory for every cell between the first and the last of a sheet, for all sheets at once, so that a
+//! single cell in the far corner would take gigabytes.
 
 use std::collections::HashSet;
 
-/// Columns of a sheet, defined by the format.
+/// Number of columns of a sheet, defined by the xls format.
 const MAX_COLUMNS: usize = 256;
 
-/// Rows of a sheet: row numbers have 16 bits.
+/// Number of rows of a sheet: row numbers have 16 bits.
 const MAX_ROWS: usize = 1 << 16;
 
-/// Maximum number of cells, used or not, that calamine may allocate per workbook: about 130 MiB with its copy of a sheet.
+/// Maximum number of cells, used or not, that calamine may allocate per workbook; rows beyond are dropped. They take about
+/// 130 MiB, including its copy of a sheet.
 const MAX_ALLOCATED_CELLS: usize = 2_000_000;
 
-/// Record with the claimed used area of a sheet: an estimate that readers do not need.
+/// Type of the record with the claimed used area of a sheet: an estimate that readers do not need.
 const DIMENSIONS: u16 = 0x0200;
 
-/// Cell records; each begins with row and column.
+/// Types of the cell records; each of them begins with row and column.
 const FORMULA: u16 = 0x0006;
 const MUL_RK: u16 = 0x00BD;
 const CELL_RECORDS: [u16; 8] = [FORMULA, 0x0203, 0x0204, 0x0205, 0x027E, MUL_RK, 0x00D6, 0x00FD];
 
-/// The text result of the preceding formula.
+/// Type of the record with the text result of the preceding formula.
 const FORMULA_TEXT: u16 = 0x0207;
 
-/// Begin and end of a sheet or of a chart in it, and the record with name and offset of a sheet.
+/// Types of the records for the begin and the end of a sheet (or of a chart in it), and for the name and offset of a sheet.
 const BOF: u16 = 0x0809;
 const EOF: u16 = 0x000A;
 const BOUND_SHEET: u16 = 0x0085;
 
-/// Record type without meaning, for dropped records.
+/// Record type without meaning, written over the type of records that calamine should ignore.
 const IGNORED: u16 = 0xFFFF;
 
-/// The used rows and columns of a sheet, in order.
+/// The original numbers of the used rows and columns of a sheet, in ascending order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct PositionMap {
     rows: Vec<u16>,
     columns: Vec<u16>,
-    /// Number of used rows at the end that exceeded the cell limit.
+    /// Number of used rows at the end of the sheet that were dropped because of the cell limit.
     pub(super) dropped_rows: usize,
 }
 
 impl PositionMap {
-    /// Returns the original position of a compacted cell.
+    /// Returns the original row and column of a cell, given its compacted ones; `None` if there is no such cell.
     pub(super) fn original(&self, row: usize, column: usize) -> Option<(u32, u32)> {
         Some(((*self.rows.get(row)?).into(), (*self.columns.get(column)?).into()))
     }
 }
 
-/// Compacts the cells of every sheet and disables invalid records. Returns the position map of each sheet, in the order of
-/// the sheet names.
+/// Renumbers the cells of every sheet without its unused rows and columns, and disables invalid records. Returns the
+/// position map of each sheet, in the order of the sheet names.
 pub(super) fn compact_cells(stream: &mut [u8]) -> Vec<PositionMap> {
     let mut room = MAX_ALLOCATED_CELLS;
     let mut places = Vec::new();
@@ -66,7 +68,8 @@ pub(super) fn compact_cells(stream: &mut [u8]) -> Vec<PositionMap> {
     places
 }
 
-/// Returns the offsets of the sheets. Disables further names of the same sheet, as each would allocate its cells again.
+/// Returns the offsets of the sheets in the workbook stream. If several names refer to a sheet, disables all but the first,
+/// because calamine would allocate its cells for each name.
 fn sheet_offsets(stream: &mut [u8]) -> Vec<usize> {
     let mut begins = Vec::new();
     let mut seen = HashSet::new();
@@ -83,14 +86,14 @@ fn sheet_offsets(stream: &mut [u8]) -> Vec<usize> {
     begins
 }
 
-/// Returns the type and the end of the record at an offset.
+/// Returns the type and the end offset of the record that begins at an offset; `None` at the end of the stream.
 fn parse_record(stream: &[u8], at: usize) -> Option<(u16, usize)> {
     let [k0, k1, l0, l1] = *stream.get(at..)?.first_chunk::<4>()?;
     let end = at + 4 + usize::from(u16::from_le_bytes([l0, l1]));
     (end <= stream.len()).then_some((u16::from_le_bytes([k0, k1]), end))
 }
 
-/// Visits the records of a sheet without those of its charts.
+/// Calls `visit` with each record of the sheet at offset `begin`, but not with those of charts in it.
 fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut [u8])) {
     let (mut at, mut depth) = (begin, 0usize);
     while let Some((kind, end)) = parse_record(stream, at) {
@@ -105,7 +108,7 @@ fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut 
     }
 }
 
-/// Finds the used rows and columns.
+/// Returns the rows and columns of a sheet that have cells.
 fn used_rows_and_columns(stream: &mut [u8], begin: usize) -> PositionMap {
     let (mut rows, mut columns) = (vec![false; MAX_ROWS], [false; MAX_COLUMNS]);
     each_record(stream, begin, |kind, record| {
@@ -118,7 +121,8 @@ fn used_rows_and_columns(stream: &mut [u8], begin: usize) -> PositionMap {
     PositionMap { rows: numbers(&rows), columns: numbers(&columns), dropped_rows: 0 }
 }
 
-/// Returns the row, the first and the last column of a cell record; `None` if it is no cell or out of range.
+/// Returns the row, the first column and the last column of a cell record; `None` if the record is not a cell or is
+/// invalid.
 fn cell_columns(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     let number = |at: usize| Some(usize::from(u16::from_le_bytes(*record.get(at..)?.first_chunk::<2>()?)));
     if !CELL_RECORDS.contains(&kind) {
@@ -129,7 +133,7 @@ fn cell_columns(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     (first <= last && last < MAX_COLUMNS).then_some((row, first, last))
 }
 
-/// Renumbers the cells of a sheet to their compacted positions, and disables those without one.
+/// Writes the compacted positions into the cell records of a sheet, and disables the cells that have none.
 fn renumber_cells(stream: &mut [u8], begin: usize, places: &PositionMap) {
     let mut is_left_out = false;
     each_record(stream, begin, |kind, record| {
@@ -169,7 +173,7 @@ pub(super) mod tests {
         record(0x0203, &[&place[..], &value.to_le_bytes()].concat())
     }
 
-    /// Makes a workbook with these records in each sheet.
+    /// Makes a workbook stream from the name and the records of each sheet.
     pub(in crate::extract::office::spreadsheet) fn book(sheets: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let begin = || record(BOF, &[0, 6, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let globals = |places: &[u32]| {
@@ -191,7 +195,7 @@ pub(super) mod tests {
         [globals(&places), bodies.concat()].concat()
     }
 
-    /// Compacts the cells of one sheet, and compares its records.
+    /// Compacts the cells of one sheet, checks the resulting records, and returns the position map.
     fn assert_compacted(before: &[Vec<u8>], after: &[Vec<u8>]) -> PositionMap {
         let mut stream = book(&[("a", before.concat())]);
         let mut places = compact_cells(&mut stream);
@@ -243,7 +247,7 @@ pub(super) mod tests {
 
     #[test]
     fn sheet_over_cell_limit_drops_last_rows() {
-        // Every row has one cell and every column is used: the allocation is the product.
+        // Each row has one cell, but every column is used, so that calamine would allocate rows times columns.
         let diagonal: Vec<u8> = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
         let mut stream = book(&[("a", diagonal), ("b", number(0, 0, 1.0))]);
         let rows: Vec<_> = compact_cells(&mut stream).iter().map(|it| (it.rows.len(), it.dropped_rows)).collect();

@@ -1,7 +1,7 @@
-//! Spreadsheets: xlsx, xlsb and xls through calamine, ods through the OpenDocument reader.
+//! Reader of spreadsheets: xlsx, xlsb and xls with the calamine library, ods with the OpenDocument reader.
 //!
-//! Values are those last calculated; formulas are neither shown nor evaluated. All compressed bytes are inflated through
-//! the sink first: calamine gets a container of uncompressed parts, which protects it from zip bombs.
+//! Cells have the values that were last calculated; formulas are neither extracted nor evaluated. All parts are first
+//! inflated through the sink: calamine gets a container of uncompressed parts, which protects it from zip bombs.
 
 mod cell_values;
 mod compact;
@@ -24,7 +24,7 @@ use crate::extract::zip_container::{COMPOUND_FILE, Package, is_encrypted_package
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Block, BlockKind, Reason};
 
-/// Reads a spreadsheet of any of the four formats, detected by content.
+/// Adds the sheets of a spreadsheet to the sink; its format (xlsx, xlsb, xls or ods) is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(&COMPOUND_FILE) && !is_encrypted_package(input.bytes) {
         return xls::read(input, sink);
@@ -36,13 +36,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mark = sink.block_count();
     ooxml::push_properties(&mut package, sink)?;
     let plain = Cursor::new(uncompressed_copy(&mut package, sink)?);
-    // calamine indexes into binary records without checks and may panic.
+    // Catches panics, because calamine indexes into binary records without checks.
     let read = catch_unwind(AssertUnwindSafe(|| match package.has("xl/workbook.bin") {
         true => read_xlsb(plain, sink),
         false => read_xlsx(plain, &mut package, sink),
     }));
-    read.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the reader panicked")))?;
-    // The name of a sheet is in another part than its cells.
+    read.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the spreadsheet reader panicked")))?;
+    // Headings do not count as text here: the name of a sheet is readable even if the part with its cells is damaged.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     package.check_damage(mark, is_text, sink)
 }
@@ -92,7 +92,7 @@ fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink
     Ok(())
 }
 
-/// Adds the comments, charts and shapes of a sheet.
+/// Adds the comments, charts and shapes of a sheet; `part` is the name of the sheet's part.
 fn push_sheet_objects(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
     let relations = ooxml::read_relations(package, part, writer.sink)?;
     for Relation { kind, target, external, .. } in relations {
@@ -124,7 +124,7 @@ fn push_comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter
     for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
         let number = comment.attr("authorId").and_then(|it| it.parse::<usize>().ok());
         let author = number.and_then(|it| authors.get(it)).map(String::as_str).unwrap_or_default();
-        // The legacy copy of a threaded comment holds only a placeholder text.
+        // Skips the copy of a threaded comment for older programs, which holds only a placeholder text.
         if author.starts_with("tc=") {
             continue;
         }
@@ -151,7 +151,7 @@ fn push_threaded_comments(part: &str, package: &mut Package<'_>, writer: &mut Sh
     Ok(())
 }
 
-/// Writes cells until the end, a limit, or damage.
+/// Writes cells to a sheet until the last cell, a limit, or an error, which is recorded as a problem.
 fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Result<Option<Cell<DataRef<'c>>>, String>) {
     loop {
         match next() {
@@ -180,7 +180,7 @@ fn value_text(value: &DataRef<'_>) -> String {
     }
 }
 
-/// Builds an equivalent container with stored instead of compressed parts, without pictures and other media.
+/// Returns an equivalent zip container with uncompressed parts, and without images and other media.
 fn uncompressed_copy(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -208,7 +208,7 @@ fn uncompressed_copy(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<V
     Ok(writer.finish().map_err(damaged_workbook)?.into_inner())
 }
 
-/// Renames the attribute with the number of strings: calamine allocates memory for any number it claims.
+/// Renames the attribute with the claimed number of strings, because calamine allocates memory for any number in it.
 fn hide_string_count(part: &mut [u8]) {
     const NAME: &[u8] = b"uniqueCount";
     let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };

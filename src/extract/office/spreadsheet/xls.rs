@@ -1,7 +1,7 @@
-//! Workbooks of 1997 to 2003 (xls), read by calamine, with `undoc` as the fallback.
+//! Reader of Excel workbooks of 1997 to 2003 (xls): uses the calamine library, and the `undoc` library if that fails.
 //!
-//! calamine allocates any area that a file claims, and 30 bytes can claim 100 GB. So it gets only the workbook stream, in a
-//! new container, without those claims and with compacted cells, see `compact`.
+//! calamine allocates memory for any sheet area that a file claims, and 30 bytes can claim 100 GB. Therefore it gets only
+//! the workbook stream, in a new container, without those claims and with compacted cells, see `compact`.
 
 use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +16,14 @@ use crate::extract::sheet_writer::SheetWriter;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::Reason;
 
-/// Reads a workbook.
+/// Adds the sheets of an xls workbook to the sink.
 pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let (book, places) = compacted_container(input.bytes, sink)?;
     let opened = catch_unwind(AssertUnwindSafe(|| Xls::new(Cursor::new(book.as_slice()))));
     let mut book = match opened {
         Ok(Ok(book)) => book,
         Ok(Err(XlsError::Password)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
-        // The fallback reads some files that calamine cannot, and has the better error message otherwise.
+        // Tries `undoc`, which can read some files that calamine cannot, and has better error messages.
         _ => return legacy::read(input, sink),
     };
     for (name, places) in book.sheet_names().into_iter().zip(&places) {
@@ -59,20 +59,20 @@ fn value_text(value: &Data) -> String {
     }
 }
 
-/// Builds a container that holds only the workbook stream, with compacted cells.
+/// Returns a compound file that holds only the workbook stream, with compacted cells, and the position map of each sheet.
 fn compacted_container(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<PositionMap>)> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged_workbook)?;
-    // The stream name depends on the generation of the format.
+    // Searches both stream names, because older Excel versions used another one.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
     let Some(name) = name else {
-        return Err(new_failure(Reason::UnsupportedType, "a compound file, but not a workbook"));
+        return Err(new_failure(Reason::UnsupportedType, "the file is a compound file, but not a workbook"));
     };
     let mut stream = sink.read_uncompressed(file.open_stream(name).map_err(damaged_workbook)?.by_ref())?;
     let places = compact::compact_cells(&mut stream);
     if places.iter().any(|it| it.dropped_rows > 0) {
         sink.mark_truncated();
     }
-    // calamine finds no directory in containers of the other version, which has larger sectors.
+    // Uses compound file version 3, because calamine cannot find the directory in version 4, which has larger sectors.
     let mut guarded =
         CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged_workbook)?;
     guarded.create_stream(name).map_err(damaged_workbook)?.write_all(&stream).map_err(damaged_workbook)?;

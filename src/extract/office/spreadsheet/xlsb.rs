@@ -1,12 +1,12 @@
-//! Binary workbooks (xlsb): parts are sequences of records with type, length and content.
+//! Protects calamine from malicious xlsb workbooks, whose parts are sequences of records: type, length and content.
 //!
-//! calamine allocates the claimed length of a record, up to 256 MiB, before it checks that the bytes exist. So a part is
-//! cut before a record that claims far more than is there. calamine handles smaller errors itself.
+//! calamine allocates the claimed length of a record, up to 256 MiB, before it checks that the bytes exist. Therefore a
+//! part is truncated before a record that claims far more bytes than exist. calamine handles smaller errors itself.
 
-/// How many bytes a record may claim beyond the end of its part.
+/// Maximum number of bytes that a record may claim beyond the end of its part; see `cut_oversized_records`.
 const MAX_OVERRUN_BYTES: usize = 1 << 20;
 
-/// Cuts a part before the first record that claims far more bytes than exist.
+/// Truncates a part before the first record that claims far more bytes than exist.
 pub(super) fn cut_oversized_records(part: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(end) = record_end(part, at) {
@@ -17,9 +17,9 @@ pub(super) fn cut_oversized_records(part: &mut Vec<u8>) {
     }
 }
 
-/// Returns the claimed end of the record at an offset; `None` if no record begins there.
+/// Returns the end offset that the record at an offset claims; `None` if there is not a complete record header.
 fn record_end(part: &[u8], at: usize) -> Option<usize> {
-    // Types take one or two bytes, lengths up to four; each byte has seven bits and a continuation flag.
+    // Parses the type (one or two bytes) and the length (up to four); each byte has seven bits and a continuation flag.
     let mut place = at + if part.get(at)? & 0x80 == 0 { 1 } else { 2 };
     let mut length = 0;
     for shift in [0, 7, 14, 21] {
@@ -50,7 +50,7 @@ mod tests {
         assert_kept(&[7, 2, 1, 1, 0x91, 1, 0x82, 0x80, 0, 9, 9], 11);
         assert_kept(&[7, 2, 1, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], 4);
         assert_kept(&[0x91, 1, 0x80, 0x80, 0x80, 1, 0, 0], 0);
-        // Incomplete, or a little too long.
+        // Keeps records that are incomplete or a little too long.
         assert_kept(&[7, 2, 1, 1, 7, 3, 1, 1], 8);
         assert_kept(&[7, 2, 1, 1, 0x91], 5);
     }

@@ -1,23 +1,23 @@
-//! Table of the tree-sitter node kinds that [`super`] cuts at, by file extension.
+//! For each file extension, the tree-sitter grammar and the node kinds at which [`super`] splits source code into blocks.
 
 use tree_sitter::Language;
 
-/// The node kinds of one language that code is cut at.
+/// The grammar of one language, and the node kinds at which its code is split into blocks.
 pub(super) struct Grammar {
-    /// In lower case.
+    /// File extensions of the language, in lowercase.
     extensions: &'static [&'static str],
     pub(super) language: fn() -> Language,
-    /// Nodes that become one block each.
+    /// Kinds of nodes that become one block each, e.g. functions.
     pub(super) symbols: &'static [&'static str],
-    /// Nodes that are cut at the symbols in their body.
+    /// Kinds of nodes that are split at the symbols in their body, e.g. classes.
     pub(super) containers: &'static [&'static str],
-    /// Nodes around a symbol that they decorate or export.
+    /// Kinds of nodes that wrap a symbol to decorate or export it.
     pub(super) wrappers: &'static [&'static str],
-    /// Separator between the names of container and member.
+    /// Separator between the names of a container and its member, e.g. `::`.
     pub(super) separator: &'static str,
 }
 
-/// Returns the grammar of an extension in lower case.
+/// Returns the grammar for a file extension in lowercase; `None` if there is none.
 pub(super) fn for_extension(extension: &str) -> Option<&'static Grammar> {
     GRAMMARS.iter().find(|it| it.extensions.contains(&extension))
 }

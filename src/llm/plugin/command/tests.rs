@@ -1,4 +1,4 @@
-//! Well-behaved and misbehaving plugins, as scripts. The host starts them without a shell.
+//! Tests with well-behaved and misbehaving plugins, which are shell scripts that vic starts without a shell.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::llm::plugin::{PluginTask, SchemaHints};
 
-/// A script in its own folder.
+/// A plugin script in its own folder, and the command that runs it.
 struct Script {
     folder: tempfile::TempDir,
     command: PluginCommand,
@@ -40,7 +40,8 @@ impl Script {
 }
 
 fn write(path: &Path, text: &str) {
-    // A concurrent fork would hold the file open for writing and make it unrunnable.
+    // Writes to a temporary file and renames it: a concurrent fork would hold the file open for writing, so that it could
+    // not be run.
     let file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
     std::fs::write(file.path(), format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -60,7 +61,7 @@ async fn fails(text: &str, code: ErrorCode, said: &str) -> Script {
     script
 }
 
-/// Returns processes with the folder in their command line or environment.
+/// Returns the running processes with the folder in their command line or environment.
 fn alive(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     let mut found = Vec::new();
@@ -110,12 +111,12 @@ async fn arguments_are_not_interpreted_by_shell() {
 #[tokio::test]
 async fn environment_is_fixed_and_no_file_is_inherited() {
     let script = Script::new(r#"env > env; ls -l /proc/self/fd > fds; echo '{"axql": "x"}'"#);
-    // A file descriptor that the standard library does not close.
+    // Makes a file descriptor that the standard library does not close in child processes.
     let ours = std::fs::File::open("/proc/self/status").unwrap();
     rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::empty()).unwrap();
     script.ask().await.unwrap();
     let allowed = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
-    // Variables set by the shell itself.
+    // Variables that the shell or vic's run sets itself.
     let shells = ["PWD", "OLDPWD", "SHLVL", "_", super::super::process::MARK_VARIABLE];
     for line in script.told("env").lines() {
         let name = line.split('=').next().unwrap();
@@ -153,7 +154,7 @@ async fn plugin_descendants_are_killed() {
     let strays = "sleep 100 & setsid sleep 101 & (setsid sh -c 'sleep 102 & sleep 103' &) ; sleep 0.1;";
     for (end, fine) in [(r#"echo '{"axql": "x"}'"#, true), ("exit 1", false), ("sleep 60", false)] {
         let script = Script::new(&format!("{strays} {end}"));
-        // Marks the processes for `alive`.
+        // Adds the folder to the command lines, so that `alive` finds the processes.
         let begun = Instant::now();
         assert_eq!(script.ask().await.is_ok(), fine, "{end}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{end}");
@@ -195,11 +196,11 @@ async fn leaves_nothing(runs: usize) {
     let zombies = std::fs::read_dir("/proc").unwrap().flatten().filter(|it| {
         let stat = std::fs::read_to_string(it.path().join("stat")).unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace().collect();
-        // Processes of concurrent tests may still be ending.
+        // Counts only zombies of this test's programs, because processes of concurrent tests may still be ending.
         fields.first() == Some(&"Z") && fields.get(1) == Some(&us.as_str()) && stat.contains("(true)")
     });
     assert_eq!(zombies.count(), 0);
-    // Other tests start programs too; a leak would add one pipe per run.
+    // Allows some more pipes, because other tests start programs too; a leak would add one pipe per run.
     assert!(pipes() < before + runs / 2, "{before} {}", pipes());
     assert!(alive(script.folder.path()).is_empty());
 }
@@ -240,7 +241,7 @@ fn program_is_found_in_path_not_in_current_folder() {
     for wrong in ["", "no-such-program", "./no-such-program", "a\0b"] {
         assert!(PluginCommand::find(wrong, vec![], here.path()).is_err(), "{wrong:?}");
     }
-    // A folder, and a file that is not executable.
+    // Tries a folder, and a file that is not executable.
     std::fs::write(here.path().join("text"), "x").unwrap();
     for wrong in ["./", "./text"] {
         let error = PluginCommand::find(wrong, vec![], here.path()).unwrap_err();
@@ -261,7 +262,7 @@ async fn check_reports_run_obstacles_with_hint() {
     refused(&elsewhere, ErrorCode::NotFound, "gone`, in which the plugin runs, does not exist").await;
     let file = PluginCommand { folder: good.command.program.clone(), ..good.command.clone() };
     refused(&file, ErrorCode::FailedPrecondition, "is not a folder").await;
-    // A run reports the folder too, and not a missing program.
+    // A run must report the missing folder too, and not a missing program.
     let error =
         file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::for_task(&question().task)).await.unwrap_err();
     assert!(error.message.contains("is not a folder"), "{error}");

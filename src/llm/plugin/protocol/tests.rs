@@ -1,17 +1,17 @@
-//! The examples of the protocol document, with values in place of ellipses.
+//! Tests the examples of the protocol's documentation, with values in place of ellipses.
 
 use serde_json::json;
 
 use super::*;
 
-/// Parses a request and checks that it serialises unchanged.
+/// Parses a request, checks that it serializes unchanged, and returns its task.
 fn check(request: Value) -> PluginTask {
     let read = PluginRequest::parse(&request.to_string()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), request);
     read.task
 }
 
-/// Parses the response to a task and checks that it serialises unchanged.
+/// Parses the response to a task and checks that it serializes unchanged.
 fn answers(task: &PluginTask, response: Value) -> PluginResponse {
     let read = PluginResponse::parse(response.clone(), task, "the plugin").unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), response);
@@ -99,7 +99,7 @@ fn augment_proposals_adds_proposals_and_schemas() {
         }),
     );
     assert_eq!(response.schema_hint_updates[0].schema_hint, "machinist_learning");
-    // An empty answer is valid, and evidence is optional.
+    // Checks that an empty response is valid, and that evidence is optional.
     answers(&task, json!({}));
     let bare = json!({ "protocol": "axiograph_llm_plugin_v2", "task": {
         "kind": "augment_proposals", "proposals": {}, "max_new_proposals": 1 } });
@@ -158,7 +158,7 @@ fn error_takes_precedence_over_other_fields() {
     response["error"] = json!("no model is loaded");
     let error = PluginResponse::parse(response, &to_query(), "the plugin").unwrap_err();
     assert!(error.message.contains("no model is loaded"), "{error}");
-    // Unknown fields are not read and not written again.
+    // Checks that unknown fields are ignored, and are not written again.
     let more = json!({ "answer": "a", "tool_call": null, "confidence": 0.5 });
     let PluginResponse { tool_call: None, axql: Some(_), .. } =
         PluginResponse::parse(json!({ "axql": "x", "more": more }), &to_query(), "the plugin").unwrap()

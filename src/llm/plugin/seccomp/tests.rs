@@ -1,4 +1,4 @@
-//! Plugins that try every way to reach a network, as Python scripts that make the requested system call.
+//! Tests with a plugin, a Python script, that tries every way to reach a network by the requested system call.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
@@ -13,7 +13,7 @@ use crate::llm::plugin::seccomp::*;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints};
 use crate::model::PrivacyMode;
 
-/// Makes the attempt named by the first argument with the remaining ones, and answers with the outcome.
+/// The script: makes the attempt named by its first argument, with the other arguments, and answers with the outcome.
 const SCRIPT: &str = r#"
 import asyncio, ctypes, json, os, platform, socket, subprocess, sys
 json.load(sys.stdin)
@@ -73,7 +73,7 @@ except OSError as error:
     print(json.dumps({"axql": f"{type(error).__name__} {error.errno}"}))
 "#;
 
-/// A loopback listener of each kind.
+/// The targets of the attempts: a local listener of each kind of socket.
 struct World {
     folder: tempfile::TempDir,
     tcp: TcpListener,
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Every way to reach a socket, with its target.
+    /// Returns the name of each way to reach a socket, with its target.
     fn ways(&self) -> Vec<(&'static str, String)> {
         let port = |address: std::net::SocketAddr| address.port().to_string();
         let path = |name: &str| self.folder.path().join(name).to_str().unwrap().to_string();
@@ -116,7 +116,7 @@ impl World {
         ]
     }
 
-    /// Returns the outcome of one attempt.
+    /// Runs the plugin with one attempt, and returns the outcome.
     async fn tries(&self, kind: &str, place: &str, mode: PrivacyMode) -> Result<String> {
         tries(self.folder.path(), kind, place, mode).await
     }
@@ -153,7 +153,7 @@ async fn seccomp_bypasses_are_denied() {
     for kind in ["io_uring", "parent", "memory", "descriptor"] {
         assert_eq!(world.tries(kind, "", PrivacyMode::LocalOnly).await.unwrap(), DENIED, "{kind}");
     }
-    // A kernel without the x32 numbers has no such call; a kernel with them must deny it.
+    // A kernel without x32 system calls reports an unknown call; a kernel with them must deny it.
     #[cfg(target_arch = "x86_64")]
     assert_eq!(world.tries("second numbers", "", PrivacyMode::LocalOnly).await.unwrap(), DENIED);
 }
@@ -172,7 +172,7 @@ async fn child_processes_have_no_network() {
     let world = World::new();
     let port = world.tcp.local_addr().unwrap().port().to_string();
     assert_eq!(world.tries("child", &port, PrivacyMode::CloudReasoningOk).await.unwrap(), "got out");
-    // The child answers with its finding, which is not an answer to the question.
+    // Takes the outcome from the error, because the plugin's answer is not an answer to the question.
     world.tcp.set_nonblocking(true).unwrap();
     while world.tcp.accept().is_ok() {}
     world.tries("child", &port, PrivacyMode::LocalOnly).await.unwrap();
@@ -201,7 +201,7 @@ async fn network_failure_hint_names_local_only() {
 #[test]
 fn missing_seccomp_refuses_plugin_with_hint() {
     let world = World::new();
-    // A thread that cannot install filters, as in a container that forbids it. Children inherit that.
+    // Starts a thread that may not install filters, as in a container that forbids it; child processes inherit this.
     let thread = std::thread::spawn(move || {
         let rules = BTreeMap::from([(libc::SYS_seccomp, Vec::new())]);
         let arch = std::env::consts::ARCH.try_into().unwrap();
