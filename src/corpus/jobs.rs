@@ -91,7 +91,7 @@ impl CorpusApi {
                 kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(VerbOutcome::NeedsJob(_) | VerbOutcome::IngestStarted(_)) => {
-                Err(Error::internal("a running job asked for another job"))
+                Err(Error::internal("a job cannot start another job"))
             }
             // Also if the index job that it waited for was cancelled: a client may cancel either one first.
             Err(refusal) if refusal.code == ErrorCode::Cancelled && !self.reader.parts.index.is_ending() => {

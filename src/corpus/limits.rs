@@ -18,7 +18,7 @@ pub(super) enum WorkMode {
 pub(super) fn too_many_documents(documents: usize) -> ApiError {
     ApiError::new(ApiErrorKind::TooManyDocuments, format!("the view holds {documents} documents"))
         .field("async")
-        .action("set `async` to take the time")
+        .action("set `async` to run it as a job")
         .action("or name a smaller `view`")
 }
 

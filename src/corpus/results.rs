@@ -70,7 +70,8 @@ impl CorpusApi {
         if !self.store_result(id, StoredResult { request, envelope: envelope.to_string(), documents }).await?
             && let Some(unknowns) = envelope["unknowns"].as_array_mut()
         {
-            let told = Unknown::new("result_not_kept", 1).detail("it is too large to store, so its id does not work");
+            let told =
+                Unknown::new("result_not_kept", 1).detail("the answer is too large to store, so its id cannot be used");
             unknowns.push(told.value());
         }
         Ok(envelope)

@@ -122,7 +122,7 @@ impl CorpusApi {
         if !blocking(move || reader.parts.book.add_view(&owner, &own, &body)).await? {
             return Err(ApiError::new(ApiErrorKind::AlreadyExists, format!("there is a view `{name}` already"))
                 .field("name")
-                .action("delete it first, or take another name"));
+                .action("delete that view first, or use another name"));
         }
         Ok(view_value(&name, &view))
     }
@@ -208,7 +208,7 @@ pub(in crate::corpus) fn text_field<'g>(given: &'g Map<String, Value>, name: &st
     match given.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is no text")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` must be a text")).field(name)),
     }
 }
 

@@ -26,7 +26,9 @@ pub(crate) fn has_table(verb: &str, form: &str) -> bool {
 
 /// The error for CSV of an answer without a table.
 pub(crate) fn no_table_error(what: &str) -> ApiError {
-    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
+    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} has no table, which csv needs"))
+        .field("format")
+        .action("use json or yaml")
 }
 
 /// Renders an envelope. CSV needs an answer with a table; errors and started jobs are JSON instead.

@@ -63,14 +63,17 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
     match given {
         None | Some(Value::Null) => match verb.forms {
             [only] => Ok(only),
-            _ => Err(ApiError::new(ApiErrorKind::Ambiguous, format!("{} has several forms: which?", verb.name))
-                .field("form")
-                .action(format!("set `form` to one of: {}", names.join(", ")))),
+            _ => Err(ApiError::new(
+                ApiErrorKind::Ambiguous,
+                format!("{} has several forms: `form` must name one", verb.name),
+            )
+            .field("form")
+            .action(format!("set `form` to one of: {}", names.join(", ")))),
         },
         Some(Value::String(name)) if names.is_empty() => {
             let refusal = ApiError::new(
                 ApiErrorKind::UnknownForm,
-                format!("{} has no forms: what is `{}`?", verb.name, truncate_to_line(&name, 40)),
+                format!("{} has no forms, so it cannot have a form `{}`", verb.name, truncate_to_line(&name, 40)),
             );
             let example = verbs::example(verb, &verb.forms[0]).map(|it| it.request).unwrap_or_default();
             Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
@@ -79,7 +82,7 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
             let what = format!("form of {}", verb.name);
             ApiError::unknown_name(ApiErrorKind::UnknownForm, &what, &name, &names).field("form")
         }),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` is no text").field("form")),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` must be a text").field("form")),
     }
 }
 
@@ -240,7 +243,7 @@ fn check_combinations(request: &ValidRequest) -> ApiResult<()> {
         }
         "DETECT" => check_detect(request),
         "NORMALIZE" if request.text("concept").is_some_and(|it| !it.chars().any(char::is_alphanumeric)) => {
-            Err(ApiError::new(ApiErrorKind::OutOfRange, "`concept` holds no word")
+            Err(ApiError::new(ApiErrorKind::OutOfRange, "`concept` contains no letter or digit")
                 .field("concept")
                 .action("name a concept"))
         }

@@ -99,7 +99,7 @@ pub(crate) fn numeric_field(field: &str) -> ApiResult<&'static str> {
             Ok(known.name)
         }
         Some(known) => {
-            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is no number of a document", known.name))
+            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is not a numeric field of documents", known.name))
                 .field("constraints.field"))
         }
         None => {

@@ -112,7 +112,8 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
     };
     let datum = match field.kind {
         FieldType::Text | FieldType::Flag if !operator.is_equality() => {
-            let refusal = ApiError::new(ApiErrorKind::TypeError, format!("`{}` has no order", field.name));
+            let refusal =
+                ApiError::new(ApiErrorKind::TypeError, format!("`{}` cannot be compared by order", field.name));
             return Err(refusal.field("filter").action("use = or !="));
         }
         // A longer glob would make the matcher panic.

@@ -122,7 +122,7 @@ fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
 
 /// Reports documents with a diff that the time limit cut.
 pub(crate) fn report_coarse_diff(answer: &mut Answer, files: &[FileId]) {
-    let detail = "the search took too long: more changes are reported than there are";
+    let detail = "the search for differences was stopped at its time limit: more changes are reported than there are";
     answer.push_unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
     answer.confidence = answer.confidence.min(0.6);
 }

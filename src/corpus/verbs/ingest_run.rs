@@ -110,7 +110,7 @@ impl CorpusApi {
             let found = found.ok_or_else(|| {
                 ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", truncate_to_line(path, 80)))
                     .field("paths")
-                    .action("give an absolute path")
+                    .action("give the absolute path of an existing file or folder")
             })?;
             if !paths.contains(&found) {
                 paths.push(found);

@@ -180,7 +180,7 @@ fn build_answer(request: &ValidRequest, filter: &Filter, found: &FilterResult, p
     }
     if !found.undecided.is_empty() {
         let fields: Vec<&str> = filter.fields().iter().map(|it| it.name).collect();
-        let detail = format!("neither matched nor not: no value of one of {}", fields.join(", "));
+        let detail = format!("undecided, because a value is missing of one of {}", fields.join(", "));
         answer.push_unknown(Unknown::new("no_value", found.undecided.len()).files(&found.undecided).detail(detail));
     }
     answer.coverage = Some((found.seen - found.undecided.len()) as f64 / found.seen as f64);

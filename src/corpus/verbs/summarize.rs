@@ -281,9 +281,12 @@ fn comparison_matrix(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answe
     // Every row has these two anyway.
     let columns: Vec<&str> = request.texts("schema").into_iter().filter(|it| !["file", "path"].contains(it)).collect();
     if let Some(advice) = columns.iter().find(|it| is_advice(it)) {
-        return Err(ApiError::new(ApiErrorKind::OutOfRange, format!("`{advice}` is no field of a summary"))
-            .field("schema")
-            .action("COMPARE consensus lists what documents advise"));
+        return Err(ApiError::new(
+            ApiErrorKind::OutOfRange,
+            format!("`{advice}` asks for advice, so it cannot be a field"),
+        )
+        .field("schema")
+        .action("COMPARE consensus lists what documents advise"));
     }
     let items = request.fields["items"].as_array().cloned().unwrap_or_default();
     let papers =

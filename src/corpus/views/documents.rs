@@ -81,7 +81,7 @@ impl Corpus {
             .field(field)
             .action(format!("EXPLAIN_FAILURE url_id={file}"))),
             (None, None) => {
-                Err(ApiError::new(ApiErrorKind::UnknownFile, format!("there is no document {file}")).field(field))
+                Err(ApiError::new(ApiErrorKind::UnknownFile, format!("the view has no document {file}")).field(field))
             }
         }
     }

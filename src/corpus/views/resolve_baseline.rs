@@ -75,7 +75,7 @@ impl CorpusApi {
         id: &str,
     ) -> ApiResult<(Selection, Option<DeltaBaseline>)> {
         let unfit = |why: &str| {
-            let refusal = ApiError::new(ApiErrorKind::UnknownResult, format!("`{id}` is no baseline: {why}"));
+            let refusal = ApiError::new(ApiErrorKind::UnknownResult, format!("`{id}` cannot be a baseline: {why}"));
             refusal.field("baseline").action("INGEST makes a session, which is a baseline for any number of documents")
         };
         let booked = self.stored_result(id).await?.ok_or_else(|| unknown_result(id, "baseline"))?;
@@ -88,12 +88,12 @@ impl CorpusApi {
             return Ok((selection, Some(DeltaBaseline::from_session(&past))));
         }
         let documents: Vec<BaselineDocument> =
-            serde_json::from_str(&booked.documents).map_err(|_| unfit("it names no documents, or too many"))?;
+            serde_json::from_str(&booked.documents).map_err(|_| unfit("it lists no documents, or too many"))?;
         let files = documents.into_iter().map(BaselineDocument::into_file);
         let earlier = DeltaBaseline::from_result(id, files.map(|it| (it.file, it)).collect());
         let selection = match view_reference(request) {
             ViewReference::Warehouse => {
-                let asked = stored_request(&booked).ok_or_else(|| unfit("its question is not known any more"))?;
+                let asked = stored_request(&booked).ok_or_else(|| unfit("its request is no longer stored"))?;
                 self.resolve_view_again(&asked).await?
             }
             _ => self.resolve_view(request).await?,

@@ -211,7 +211,7 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
     let text = |name: &str| match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is no text")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is empty or no text")).field(name)),
     };
     let name = || {
         let name = text("name")?
@@ -220,7 +220,8 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
         if is_plain {
             Ok(name)
         } else {
-            Err(ApiError::new(ApiErrorKind::OutOfRange, "the name is too long or not plain").field("name"))
+            Err(ApiError::new(ApiErrorKind::OutOfRange, "the name has more than 100 characters or a control character")
+                .field("name"))
         }
     };
     let action = text("action")?;
@@ -277,13 +278,14 @@ fn check_view_name(name: &str) -> ApiResult<()> {
     if name.starts_with(char::is_alphanumeric) && !name.ends_with(' ') && name.chars().all(is_plain) {
         return Ok(());
     }
-    Err(ApiError::new(ApiErrorKind::OutOfRange, "the name of a view begins with a letter or digit and is plain")
+    Err(ApiError::new(ApiErrorKind::OutOfRange, "a view name must begin with a letter or digit and have no special characters")
         .field("name")
         .action("use letters, digits, spaces, `-`, `_` and `.`"))
 }
 
 fn parse_session_id(given: &Value) -> ApiResult<i64> {
-    let refusal = || ApiError::new(ApiErrorKind::TypeError, "`session` is no number").field("session");
+    let refusal =
+        || ApiError::new(ApiErrorKind::TypeError, "`session` must be the number of a session").field("session");
     given.as_i64().filter(|it| *it > 0).ok_or_else(refusal)
 }
 
@@ -298,12 +300,12 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     let given = [filter.is_some(), files.is_some(), session.is_some()].into_iter().filter(|it| *it).count();
     if given != 1 {
         let cause = if given == 0 { ApiErrorKind::MissingField } else { ApiErrorKind::Ambiguous };
-        return Err(ApiError::new(cause, "a view is made of one of `filter`, `files` and `session`")
+        return Err(ApiError::new(cause, "a view needs exactly one of `filter`, `files` and `session`")
             .field("filter")
             .action("give exactly one of them"));
     }
     if let Some(since) = since.as_deref().filter(|it| dates::parse_since(it, 0).is_none()) {
-        return Err(ApiError::new(ApiErrorKind::TypeError, format!("`{since}` is no date and no duration"))
+        return Err(ApiError::new(ApiErrorKind::TypeError, format!("`{since}` is neither a date nor a duration"))
             .field("since")
             .action("write e.g. 2024-01-31, or 30 days"));
     }
@@ -315,7 +317,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
             let text = format!("the filter of a view is longer than {MAX_FILTER_BYTES} bytes");
             return Err(ApiError::new(ApiErrorKind::OutOfRange, text)
                 .field("filter")
-                .action("save its parts as views"));
+                .action("save parts of the filter as separate views"));
         }
         Filter::parse(&filter)?;
         let follows = match fields.get("auto_update") {
@@ -337,7 +339,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     }
     match files {
         Some(Value::Array(files)) if !files.is_empty() && files.len() <= 10_000 => Ok(NewView::Set(files.clone())),
-        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` is no list of files").field("files")),
+        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` must be a list of files").field("files")),
     }
 }
 

@@ -260,9 +260,9 @@ pub(crate) fn check_not_empty(corpus: &Corpus) -> ApiResult<()> {
 
 /// The error for a view with all files gone.
 pub(crate) fn vanished_error() -> ApiError {
-    ApiError::new(ApiErrorKind::VanishedFolder, "the files of the view are gone")
+    ApiError::new(ApiErrorKind::VanishedFolder, "the files of the view no longer exist")
         .field("view")
-        .action("bring the folder back, or INGEST it where it lies now")
+        .action("restore the folder, or INGEST it at its new path")
 }
 
 /// The result id of a request on a view: equal contents give equal ids.

@@ -99,7 +99,7 @@ impl CorpusApi {
     pub(crate) async fn delete_session(&self, session: i64) -> ApiResult<Value> {
         self.session_snapshot(session).await?;
         if let Some(name) = self.view_of_session(session).await? {
-            let message = format!("the view `{name}` is made of session {session}");
+            let message = format!("the session cannot be deleted: the view `{name}` uses session {session}");
             return Err(ApiError::new(ApiErrorKind::Ambiguous, message)
                 .field("session")
                 .action("delete the view first"));

@@ -347,5 +347,5 @@ fn call_error(status: &tonic::Status) -> Error {
         return error;
     }
     Error::new(ErrorCode::Unavailable, format!("lost the connection to vicd: {}", error.message))
-        .hint("try again; `vic daemon status` says whether it runs, its log says why not")
+        .hint("try again; `vic daemon status` shows whether vicd runs, and its log says why not")
 }

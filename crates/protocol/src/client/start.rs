@@ -154,8 +154,8 @@ impl<'a> PendingStart<'a> {
         // Without an address file, the daemon is still starting and may answer later.
         let ready = self.config.address_path().exists();
         if ready && !self.config.socket_path().exists() && self.begun.elapsed() > NOTICE_AFTER {
-            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
-                .hint("`vic daemon stop`, then try again"));
+            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but has no socket file"))
+                .hint("run `vic daemon stop`, then try again"));
         }
         Ok(())
     }

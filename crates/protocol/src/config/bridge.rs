@@ -65,13 +65,13 @@ impl Settings<'_> {
     pub(super) fn bridge(&self) -> Result<BridgeConfig> {
         let api_key = self.text("VIC_BRIDGE_API_KEY");
         if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
-            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds characters other than visible ASCII")
-                .hint("it must fit into a header: letters, digits and punctuation, no spaces"));
+            return Err(Error::invalid("VIC_BRIDGE_API_KEY is empty or has characters other than visible ASCII")
+                .hint("use letters, digits and punctuation without spaces: the key is sent in an HTTP header"));
         }
         let auth = self.auth()?;
         if auth == AuthMode::Open && api_key.is_some() {
             return Err(Error::invalid("VIC_BRIDGE_AUTH is `none`, but VIC_BRIDGE_API_KEY is set")
-                .hint("unset one of the two: with `none` no key is checked"));
+                .hint("unset one of the two variables: with `none` no key is checked"));
         }
         let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
         if rate_limit_per_min > MAX_RATE_LIMIT {

@@ -30,8 +30,10 @@ impl Config {
             (None, Some(dir)) => dir.clone(),
             // Fail instead of using `/tmp`, which other users can write to, or the current directory, which varies.
             (None, None) => {
-                return Err(Error::invalid("HOME is not set to an absolute path, so there is no place for vic's data")
-                    .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
+                return Err(Error::invalid(
+                    "HOME is not set to an absolute path, so vic has no default folder for its data",
+                )
+                .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
             }
         };
         let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: read_tuned(&data_dir)? };

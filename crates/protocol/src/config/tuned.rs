@@ -29,7 +29,7 @@ pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> R
     remark.lines().for_each(|line| text.push_str(&format!("# {line}\n")));
     for (name, value) in values {
         if !TUNABLE.contains(name) {
-            return Err(Error::internal(format!("{name} cannot be tuned")));
+            return Err(Error::internal(format!("{name} is not a tunable variable")));
         }
         text.push_str(&format!("{} = {value}\n", file_key(name)));
     }

@@ -101,9 +101,12 @@ fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
         Some(number) if number <= FORMAT => Ok(()),
         Some(number) => Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("the data directory `{}` has format {number}, this vic knows {FORMAT}", dir.display()),
+            format!(
+                "the data directory `{}` has format {number}, but this vic supports formats up to {FORMAT}",
+                dir.display()
+            ),
         )
-        .hint("use the newer vic, or another VIC_DATA_DIR")),
+        .hint("use a newer vic, or set VIC_DATA_DIR to another directory")),
         None => Err(Error::new(ErrorCode::DataLoss, format!("cannot parse the format in `{}`", path.display()))
             .hint(format!("if vic {} wrote this directory, remove that file", env!("CARGO_PKG_VERSION")))),
     }

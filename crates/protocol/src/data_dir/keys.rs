@@ -106,7 +106,7 @@ pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
         Err(error) => return Err(error).io_context("read", path),
     };
     if !found.is_file() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no plain file", path.display()))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a regular file", path.display()))
             .hint("move it aside; a new key is created at the next start"));
     }
     if found.mode() & 0o077 != 0 {
@@ -124,8 +124,11 @@ pub fn read_owner_key(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).io_context("read", path)?;
     let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
-            .hint("move it aside; a new key is created at the next start"));
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("`{}` does not contain an API key", path.display()),
+        )
+        .hint("move it aside; a new key is created at the next start"));
     }
     Ok(key)
 }
@@ -150,7 +153,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
             .hint(format!("use at most {MAX_KEY_NAME} letters, digits and any of `-_.@`")));
     }
     if folders.is_empty() {
-        return Err(Error::invalid("a key needs at least one folder").field("roots"));
+        return Err(Error::invalid("a key needs at least one folder that it gives access to").field("roots"));
     }
     let mut roots = Vec::new();
     for folder in folders {
@@ -186,7 +189,7 @@ pub fn revoke(config: &Config, name: &str) -> Result<()> {
         let before = keys.len();
         keys.retain(|it| it.name != name);
         if keys.len() == before {
-            return Err(Error::not_found(format!("there is no key `{name}`")).hint("`vic keys list` shows them"));
+            return Err(Error::not_found(format!("there is no key `{name}`")).hint("`vic keys list` shows all keys"));
         }
         Ok(())
     })
@@ -221,7 +224,7 @@ pub fn read_key_table(path: &Path) -> Result<Vec<KeyEntry>> {
     let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     // Reject a key without folders, because an empty list of folders may mean all files elsewhere.
     match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
-        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without an absolute path", key.name))),
+        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one with a relative path", key.name))),
         None => Ok(keys),
     }
 }

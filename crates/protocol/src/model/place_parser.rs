@@ -105,7 +105,7 @@ pub fn parse_span(field: &str, text: &str) -> Result<(u32, u32)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if 0 < first && first <= last => Ok((first, last)),
-        _ => Err(Error::invalid(format!("`{text}` is no range of numbers: use `3` or `3-5`")).field(field)),
+        _ => Err(Error::invalid(format!("`{text}` is not a number or a range: use e.g. `3` or `3-5`")).field(field)),
     }
 }
 

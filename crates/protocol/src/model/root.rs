@@ -40,7 +40,7 @@ impl Root {
 /// `InvalidArgument` if the path exists in several roots (the message lists them), and for a path with `..`.
 pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
     if name.components().any(|it| it == Component::ParentDir) {
-        return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
+        return Err(Error::invalid(format!("`{}` contains `..`: give the absolute path", name.display())));
     }
     // Skip roots inside other roots, because hits show paths relative to the outermost root.
     let is_outermost = |it: &&Root| !roots.iter().any(|root| root.path != it.path && it.path.starts_with(&root.path));
@@ -55,7 +55,7 @@ pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> b
     let mut told: Vec<String> = found.iter().take(MAX_CANDIDATES).map(|it| format!("`{}`", display_path(it))).collect();
     told.extend((more > 0).then(|| format!("{more} more")));
     let text = format!("`{}` is in {} roots: {}", name.display(), found.len(), told.join(", "));
-    Err(Error::invalid(text).hint("name one of them"))
+    Err(Error::invalid(text).hint("give one of these absolute paths"))
 }
 
 #[cfg(test)]

@@ -53,7 +53,9 @@ pub fn check_size(field: &str, bytes: usize, most: usize) -> Result<()> {
         return Ok(());
     }
     let text = format!("`{field}` has {bytes} bytes; the limit is {most}");
-    Err(Error::new(ErrorCode::ResourceExhausted, text).field(field).hint("send it in smaller parts"))
+    Err(Error::new(ErrorCode::ResourceExhausted, text)
+        .field(field)
+        .hint("send the content in several smaller requests"))
 }
 
 /// Returns the field that serde's message "missing field `x`" or "unknown field `x`" names.

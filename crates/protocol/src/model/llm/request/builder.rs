@@ -127,7 +127,7 @@ impl LlmRequestBuilder {
         if let Some(model) = &self.limits {
             let named = self.request.model.as_ref();
             if named.is_some_and(|it| *it != model.id) {
-                let text = format!("`model` is not `{}`, to which the given limits belong", model.id.0);
+                let text = format!("`model` must be `{}`, the model of the given limits", model.id.0);
                 return Err(Error::invalid(text).field("model"));
             }
             self.request.validate_for_model(model)?;
