@@ -1,4 +1,4 @@
-//! Finds warnings: sentences with cue words, each of which has a strength.
+//! Finds warnings: sentences with cue words. Every cue word has a strength.
 
 use serde_json::{Map, Value, json};
 

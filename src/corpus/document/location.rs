@@ -196,7 +196,7 @@ pub(crate) struct BlockFinder<'r> {
     misses: usize,
 }
 
-/// Maximum failed searches, each of which scans the rest of the file: after so many, the file must have changed.
+/// Maximum failed searches; each scans the rest of the file. After so many, the file must have changed.
 pub(crate) const MAX_MISSES: usize = 200;
 
 /// The position of a block in its file.

@@ -74,7 +74,7 @@ pub(crate) fn find_references(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// Splits a passage into entries, each of which begins with a match of `mark`.
+/// Splits a passage into entries that begin with a match of `mark`.
 fn marked_entries(source: &SourceDocument, passage: &Passage, mark: &Regex) -> Vec<Object> {
     let text = &passage.text;
     let marks: Vec<(Range<usize>, String)> = mark

@@ -45,7 +45,7 @@ const MAX_CHAINS: usize = 1 << 22;
 /// Index that marks the end of a chain.
 const END_OF_CHAIN: u32 = u32::MAX;
 
-/// A set of representative names, each of which stands for all names with a similar spelling.
+/// A set of representative names; each represents all names with a similar spelling.
 pub(crate) struct NameMatcher {
     /// Rank of each letter by frequency in all names. Letters with neighbouring ranks are in different groups.
     ranks: HashMap<char, u32>,

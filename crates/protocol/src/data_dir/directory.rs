@@ -15,7 +15,7 @@ pub const FORMAT: u32 = 1;
 /// The text before the version number in the format file.
 const FORMAT_PREFIX: &str = "vic data directory, format ";
 
-/// Files of which either shows that vic wrote the data directory, before the format file existed.
+/// Files that show, each alone, that vic wrote the data directory before the format file existed.
 const LEGACY_MARKERS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// Files that may exist before the daemon's first start, because the command line or the user writes them.

@@ -72,7 +72,7 @@ pub struct ModelCapability {
 }
 
 impl ModelCapability {
-    /// Returns the capabilities of a model of which only the name is known: everything that common models can do.
+    /// Returns the capabilities of a model if only its name is known: everything that common models can do.
     pub fn with_defaults(id: ModelId) -> ModelCapability {
         use WorkloadKind::{Chat, Completion, Tool, Vision};
         ModelCapability {
