@@ -6,7 +6,7 @@ use crate::corpus::api::answer::Answer;
 use crate::corpus::verbs::ingest_run::RunningIngest;
 use crate::error::ErrorCode;
 
-/// The outcome of a verb.
+/// What a verb produced: an answer, or a call that must become a job.
 pub(crate) enum VerbOutcome {
     /// An answer with the id of its result, its view, the share of documents that were read, and the documents that it used,
     /// as JSON.

@@ -23,7 +23,7 @@ pub(super) struct Jobs {
     pub(super) slots: Arc<FairSlots>,
     /// Allows one job at a time: jobs take long, and interactive requests need the CPU too.
     pub(super) run_permit: Arc<Semaphore>,
-    /// Jobs that have not ended, by id.
+    /// Jobs that have not ended, by job id.
     running: Mutex<HashMap<String, RunningJob>>,
 }
 

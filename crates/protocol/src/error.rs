@@ -39,7 +39,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Every code. The README lists their [`ErrorCode::exit_code`]s.
+    /// Every error code. The README lists their [`ErrorCode::exit_code`]s.
     pub const ALL: [ErrorCode; 12] = [
         ErrorCode::InvalidArgument,
         ErrorCode::NotFound,
@@ -146,7 +146,7 @@ pub struct Error {
     pub code: ErrorCode,
     /// What happened, in one sentence: lowercase, no final period.
     pub message: String,
-    /// What the user can do about it, e.g. a command to type.
+    /// What the user can do about the error, e.g. a command to type.
     pub hint: Option<String>,
     /// Name of the invalid field of the request, e.g. `filters.min_size`.
     pub field: Option<String>,

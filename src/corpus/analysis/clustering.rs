@@ -16,7 +16,7 @@ const LABEL_TERMS: usize = 4;
 /// The weight of each term in a document, normalized to a vector of length 1.
 pub(crate) type TermVector = BTreeMap<String, f64>;
 
-/// A cluster of documents.
+/// A group of documents with shared words.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     /// Indexes of the documents in the cluster.

@@ -8,7 +8,7 @@ use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
-/// The strength of a warning.
+/// The strength of a warning, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
     Low,

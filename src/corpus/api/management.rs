@@ -26,7 +26,7 @@ const MAX_LISTED_FILES: usize = 100;
 const MAX_VIEWS: usize = 200;
 
 impl CorpusApi {
-    /// Answers a management call.
+    /// Answers the management call `name` with the fields `given`.
     pub(crate) async fn manage(&self, name: &str, given: &Map<String, Value>) -> Result<CallReply> {
         if let Err(refusal) = check_format(name, given) {
             return Ok((self.error_envelope(None, name, &refusal), Some(refusal.code), false));

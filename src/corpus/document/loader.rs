@@ -47,7 +47,7 @@ pub struct CorpusServices {
     pub pages: PathBuf,
 }
 
-/// Loads documents and caches them.
+/// Loads parsed documents, and keeps them in a cache.
 pub(crate) struct DocumentLoader {
     pub(crate) parts: CorpusServices,
     cache: Mutex<DocumentCache>,
@@ -56,7 +56,7 @@ pub(crate) struct DocumentLoader {
     snapshots: Mutex<Vec<(String, Arc<SessionSnapshot>)>>,
 }
 
-/// A loaded document.
+/// A parsed document with the hash of its file's content.
 pub(crate) struct LoadedDocument {
     pub(crate) hash: ContentHash,
     pub(crate) reading: Arc<ParsedDocument>,

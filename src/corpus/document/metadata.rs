@@ -89,7 +89,7 @@ pub(crate) struct FactsInput<'a> {
     pub(crate) links: usize,
 }
 
-/// Computes the facts of a document.
+/// Computes the facts (counts, flags and dates) of a document.
 pub(crate) fn compute_facts(given: &FactsInput<'_>) -> Facts {
     let count = |schema: &str| given.objects.get(schema).map_or(0, |it| it.len() as u64);
     let stated = |keys: &[&str]| keys.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.clone());

@@ -20,7 +20,7 @@ pub(crate) enum PassageRole {
     Facts,
 }
 
-/// A passage of a document.
+/// A passage of a document, e.g. a paragraph, with its role and location.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) role: PassageRole,

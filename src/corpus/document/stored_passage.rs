@@ -26,7 +26,7 @@ pub(crate) enum PassageKind {
     Facts,
 }
 
-/// A passage as stored.
+/// A passage in the form in which it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredPassage {
     pub(crate) part: PassageKind,

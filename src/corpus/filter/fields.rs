@@ -21,7 +21,7 @@ pub(crate) enum FieldSource {
     Fact(&'static str),
 }
 
-/// A filter field.
+/// A field that a filter may compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilterField {
     pub(crate) name: &'static str,

@@ -1,11 +1,12 @@
 //! Finds names with similar spelling without comparing every pair.
 //!
-//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then few letters of either name have no
-//! partner in the other: their shares in both names sum to at most 0.15 / (1 - 0.1 p), where p of the first four letters
-//! match. For two names with n letters in the longer one, that is this value times n letters. The alphabet is therefore
-//! split into one group more than that, so that both names have exactly the same letters of at least one group. Only names
-//! that agree in a group are compared, in two ways: names with two common first letters (p is 2 to 4), and all others (p
-//! is 0 or 1) with stricter groups. Long names would need many groups, and are compared with all other long names.
+//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then only few letters of either name are
+//! unmatched in the other: the shares of unmatched letters in both names sum to at most 0.15 / (1 - 0.1 p), where p is the
+//! number of equal letters among the first four. For names of at most n letters, at most n times this sum are unmatched.
+//! The alphabet is therefore split into one group more than that number, so that both names have exactly the same letters
+//! of at least one group. Only names with equal letters in a group are compared, in two ways: names with two common first
+//! letters (p is 2 to 4), and all others (p is 0 or 1) with fewer groups. Long names would need many groups: each is
+//! compared with all other long names.
 //!
 //! No pair is missed: within the limits of time and memory, the result equals that of pairwise comparison.
 
@@ -65,7 +66,7 @@ pub(crate) struct NameMatcher {
     left_out: usize,
 }
 
-/// A representative name.
+/// A representative name, with which later names are compared.
 struct Representative {
     folded: String,
     marks: LetterSignature,

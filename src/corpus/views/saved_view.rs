@@ -169,7 +169,7 @@ pub(crate) fn now_ns() -> i64 {
     chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
 
-/// A request to manage views.
+/// A request to create, list, show or delete views or sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ViewRequest {
     Create {

@@ -116,7 +116,7 @@ impl CorpusApi {
     }
 }
 
-/// Removes a file if it exists.
+/// Removes a file; succeeds if the file does not exist.
 pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -101,7 +101,7 @@ impl Client {
     /// Checks a request against the capabilities of its model and returns these capabilities; sends nothing to the model.
     ///
     /// # Errors
-    /// Those of [`Client::llm_stream`].
+    /// As [`Client::llm_stream`].
     pub async fn llm_validate(&self, request: LlmRequest, over: Override, tools: bool) -> Result<ModelCapability> {
         into_reply(self.llm.clone().validate(wire_request(request, over, tools)).await)?.try_into()
     }

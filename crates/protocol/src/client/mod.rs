@@ -29,7 +29,7 @@ mod start;
 pub use llm::AssistWork;
 pub use start::{last_error, no_vicd, on_long_wait, vicd, vicd_command};
 
-/// The version of this client.
+/// The version of this client, to compare with that of the daemon.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Time limit for connecting to the local socket: after this time, no process accepts the connection.
@@ -87,7 +87,7 @@ impl Client {
         Ok(Client { stub, graph, llm })
     }
 
-    /// Answers a question.
+    /// Answers a question about the indexed files.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -112,7 +112,7 @@ impl Client {
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
-    /// Finds files similar to a file.
+    /// Finds files with content similar to that of a file.
     ///
     /// # Errors
     /// `NotFound` if the file is not indexed, and errors as reported by the daemon.
@@ -160,7 +160,7 @@ impl Client {
         into_reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
     }
 
-    /// Starts an index job and follows it, as [`Client::watch_job`] does.
+    /// Starts an index job and returns its snapshots until it ends, as [`Client::watch_job`] does.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -209,7 +209,7 @@ impl Client {
         Ok(into_reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
     }
 
-    /// Pauses indexing.
+    /// Pauses indexing for a time or until [`Client::resume`].
     ///
     /// # Errors
     /// As reported by the daemon.

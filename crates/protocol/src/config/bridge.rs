@@ -13,7 +13,7 @@ const MAX_RATE_LIMIT: u32 = 60_000;
 /// Maximum of `VIC_BRIDGE_MAX_BODY_BYTES` (1 GiB): the server holds a request body in memory.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// Settings of the TCP port.
+/// Settings of the TCP port: API keys, TLS and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BridgeConfig {
     /// `VIC_BRIDGE_API_KEY`: the key that clients of the TCP port must send. When absent, the key in the file
@@ -21,11 +21,11 @@ pub struct BridgeConfig {
     pub api_key: Option<String>,
     /// `VIC_BRIDGE_AUTH`: whether a key is required.
     pub auth: AuthMode,
-    /// `VIC_BRIDGE_HOSTS`: accepted host names besides those of this machine.
+    /// `VIC_BRIDGE_HOSTS`: host names that requests may use, besides those of this machine.
     pub hosts: Vec<String>,
     /// `VIC_BRIDGE_TLS_CERT` and `VIC_BRIDGE_TLS_KEY`: certificate and key of the server; without them, no TLS.
     pub tls: Option<TlsFiles>,
-    /// `VIC_BRIDGE_PLAIN`: whether an address reachable from other machines may be used without TLS.
+    /// `VIC_BRIDGE_PLAIN`: whether the port may listen without TLS on an address that other machines can reach.
     pub plain: bool,
     /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: maximum requests to `/v1/*` per key and address in any 60 seconds; 0 means no limit.
     pub rate_limit_per_min: u32,
@@ -33,12 +33,12 @@ pub struct BridgeConfig {
     pub max_body_bytes: usize,
 }
 
-/// Whether the TCP port requires a key.
+/// Whether the TCP port requires an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMode {
-    /// Every client must send a key.
+    /// Every client must send an API key.
     Key,
-    /// No key is required: any program on this machine has access.
+    /// No API key is required: any program on this machine has access.
     Open,
 }
 

@@ -17,13 +17,13 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// An environment variable.
+    /// The value comes from an environment variable.
     Environment,
-    /// `config.toml` in the data directory.
+    /// The value comes from `config.toml` in the data directory.
     File,
-    /// `tuned.toml` in the data directory, written by `vic bench embed --autotune`.
+    /// The value comes from `tuned.toml` in the data directory, written by `vic bench embed --autotune`.
     Tuned,
-    /// The built-in default.
+    /// The value is the built-in default.
     Default,
 }
 

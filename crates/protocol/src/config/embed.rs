@@ -1,13 +1,13 @@
 //! Settings of the embedder, which computes the vectors of texts.
 
-/// The embedding backend.
+/// The program that computes embedding vectors: this process or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedBackend {
     /// In the daemon's process, by ONNX Runtime or vic's own encoder.
     Onnx,
-    /// `POST /api/embed` of an Ollama server.
+    /// An Ollama server, by `POST /api/embed`.
     Ollama,
-    /// `POST /v1/embeddings` of an OpenAI-compatible server.
+    /// An OpenAI-compatible server, by `POST /v1/embeddings`.
     OpenAi,
 }
 
@@ -46,7 +46,7 @@ pub enum EmbedEngine {
     Auto,
     /// vic's own encoder, even where it is slow.
     Own,
-    /// ONNX Runtime.
+    /// ONNX Runtime, even where vic's own encoder is faster.
     Onnx,
 }
 
@@ -69,7 +69,7 @@ impl EmbedEngine {
 pub enum EmbedDevice {
     /// The CPU.
     Cpu,
-    /// An NVIDIA GPU with CUDA: ONNX Runtime, in floating point.
+    /// An NVIDIA GPU with CUDA, used by ONNX Runtime with floating-point models.
     Cuda,
 }
 
@@ -108,7 +108,7 @@ pub const MAX_EMBED_THREADS: u32 = 1_024;
 /// Settings of the embedder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedConfig {
-    /// `VIC_EMBED_BACKEND`: `onnx`, `ollama` or `openai`.
+    /// `VIC_EMBED_BACKEND`: what computes the vectors: `onnx`, `ollama` or `openai`.
     pub backend: EmbedBackend,
     /// `VIC_EMBED_MODEL`, or the variable of the backend: name of the embedding model.
     pub model: String,
@@ -118,9 +118,9 @@ pub struct EmbedConfig {
     pub batch: usize,
     /// `VIC_EMBED_PRECISION`: number format of the model's weights, `int8` or `fp32`.
     pub precision: String,
-    /// `VIC_EMBED_ENGINE`: `auto`, `own` or `onnx`.
+    /// `VIC_EMBED_ENGINE`: the code that runs in-process models: `auto`, `own` or `onnx`.
     pub engine: EmbedEngine,
-    /// `VIC_EMBED_DEVICE`: `cpu` or `cuda`.
+    /// `VIC_EMBED_DEVICE`: the device for in-process models: `cpu` or `cuda`.
     pub device: EmbedDevice,
     /// `VIC_OLLAMA_BASE_URL`: address of the Ollama server.
     pub ollama_url: String,

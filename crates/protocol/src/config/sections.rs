@@ -68,21 +68,21 @@ pub struct VectorConfig {
     pub milvus_collection: String,
 }
 
-/// The backend that plans questions and writes answers.
+/// What plans questions and writes answers: fixed rules or a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmBackend {
     /// Fixed rules instead of a model.
     Stub,
-    /// `POST /api/chat` of an Ollama server.
+    /// A model of an Ollama server, by `POST /api/chat`.
     Ollama,
-    /// `POST /v1/chat/completions` of an OpenAI-compatible server.
+    /// A model of an OpenAI-compatible server, by `POST /v1/chat/completions`.
     OpenAi,
 }
 
 /// Settings of language models; the servers' addresses and keys are those of [`EmbedConfig`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmConfig {
-    /// `VIC_LIBRARIAN_BACKEND`: `stub`, `ollama` or `openai`.
+    /// `VIC_LIBRARIAN_BACKEND`: what plans questions and writes answers: `stub`, `ollama` or `openai`.
     pub backend: LlmBackend,
     /// `VIC_OLLAMA_MODEL` or `VIC_OPENAI_MODEL`: name of the model; empty for the backend `stub`.
     pub model: String,

@@ -32,9 +32,9 @@ const MAX_KEYS: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
-    /// Ask, list and read.
+    /// Ask questions, list files and read them.
     Read,
-    /// Start and cancel jobs.
+    /// Start and cancel index jobs.
     Index,
     /// Everything else, such as changing roots and stopping the daemon. Never granted to keys in the key table.
     Own,
@@ -45,7 +45,7 @@ pub enum Right {
 /// What a caller may access and do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Files that the caller may see.
+    /// Files that the caller may access.
     pub scope: Scope,
     /// Highest level of calls that the caller may make.
     pub right: Right,

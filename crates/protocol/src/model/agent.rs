@@ -12,7 +12,7 @@ pub const QUESTION_TIME: Duration = Duration::from_secs(180);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// Rules without a model, with deterministic answers.
+    /// Fixed rules instead of a model, with deterministic answers.
     Mock,
     /// An Ollama server.
     Ollama,
@@ -88,7 +88,7 @@ impl Default for Bounds {
 /// A question to an agent, with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentRequest {
-    /// The question.
+    /// The question that the agent is to answer.
     pub question: String,
     /// Settings that replace those of the chosen backend.
     pub over: Override,

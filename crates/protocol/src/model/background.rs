@@ -16,7 +16,7 @@ pub struct SyncRequest {
 /// Result of a [`SyncRequest`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncReport {
-    /// Changed files that are searchable now.
+    /// Number of changed files that became searchable.
     pub files: u64,
     /// Milliseconds that the request waited.
     pub waited_ms: u64,
@@ -76,7 +76,7 @@ pub struct PauseState {
 pub struct WatchReport {
     /// Whether a file watcher runs.
     pub watching: bool,
-    /// Number of watched folders.
+    /// Number of folders that the watcher watches.
     pub folders: u64,
     /// Number of folders that should be watched but cannot be, so that changes in them are found by scans only.
     pub missing: u64,

@@ -68,10 +68,10 @@ impl Chunk {
     }
 }
 
-/// A chunk with its vector, ready for the store.
+/// A chunk with its vector, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embedded {
-    /// The chunk.
+    /// The embedded chunk.
     pub chunk: Chunk,
     /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty until it is embedded; until then only the
     /// keyword search finds the chunk.
@@ -107,12 +107,12 @@ pub struct LegHit {
     pub score: f32,
 }
 
-/// A chunk as the store keeps it.
+/// A chunk loaded from the store, with its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
     /// Id of the file that contains the chunk.
     pub file_id: FileId,
-    /// The chunk.
+    /// The chunk, without its vector.
     pub chunk: Chunk,
 }
 

@@ -28,7 +28,7 @@ impl Health {
 /// One check of `vic doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// The part of vic that is checked.
+    /// The part of vic that the check examines.
     pub name: String,
     /// Whether the check found a problem.
     pub health: Health,
@@ -41,14 +41,14 @@ pub struct Check {
 /// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorReport {
-    /// The data directory.
+    /// Path of the data directory that was checked.
     pub data_dir: String,
     /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
 }
 
 impl DoctorReport {
-    /// Returns whether no problem remains.
+    /// Returns whether no check found a problem that remains.
     pub fn has_no_problem(&self) -> bool {
         self.checks.iter().all(|it| it.health != Health::Problem)
     }

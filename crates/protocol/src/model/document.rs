@@ -11,13 +11,13 @@ use crate::model::{JailMode, Reason, Redaction};
 /// A rectangle on a displayed page. Coordinates are fractions of the page's width and height, 0 to 1, from the top left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Region {
-    /// Left edge.
+    /// Left edge, as a fraction of the page width.
     pub left: f32,
-    /// Top edge.
+    /// Top edge, as a fraction of the page height.
     pub top: f32,
-    /// Right edge.
+    /// Right edge, as a fraction of the page width.
     pub right: f32,
-    /// Bottom edge.
+    /// Bottom edge, as a fraction of the page height.
     pub bottom: f32,
 }
 
@@ -49,10 +49,10 @@ pub struct Anchor {
     /// Page number of a PDF, or slide number of a presentation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// First line.
+    /// First line of the text in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_start: Option<u32>,
-    /// Last line.
+    /// Last line of the text in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_end: Option<u32>,
     /// Offset of the first byte, from 0, in the file on disk (or in the archive member).
@@ -79,7 +79,7 @@ pub struct Anchor {
     /// Rectangle on the page, if the layout was analysed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
-    /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
+    /// True if the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
     /// Omitted lines inside a block, as `(line, count)`: before this line of the text (from 0), `count` lines of the file or
@@ -146,7 +146,7 @@ pub const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum number of blocks that a reader produces for a file, not counting the blocks from OCR.
 pub const MAX_BLOCKS: usize = 250_000;
 
-/// The text of one file.
+/// The extracted text of one file, in blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Title from the file's metadata or first heading; not the file name.
@@ -240,7 +240,7 @@ impl Document {
 /// Why a document could not be extracted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractFailure {
-    /// The reason.
+    /// The reason for which the catalog marks the file as failed or skipped.
     pub reason: Reason,
     /// One more sentence about the failure, without the path; may be empty.
     pub detail: String,

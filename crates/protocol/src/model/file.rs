@@ -59,7 +59,7 @@ pub enum FileKind {
     Archive,
     /// Sound and film.
     Media,
-    /// Anything else.
+    /// Any other kind.
     Other,
 }
 
@@ -109,7 +109,7 @@ pub struct FileRecord {
     pub owner: String,
     /// Hash of the content when it was last read.
     pub hash: Option<ContentHash>,
-    /// Indexing state.
+    /// Indexing state of the file.
     pub state: FileState,
     /// Why the file was skipped or failed.
     pub reason: Option<Reason>,

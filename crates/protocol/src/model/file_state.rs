@@ -40,23 +40,23 @@ impl FileState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Skipped: no reader for this type.
+    /// Skipped: vic cannot read this file type.
     UnsupportedType,
-    /// Skipped: larger than the size limit.
+    /// Skipped: the file is larger than the size limit.
     TooLarge,
-    /// Skipped: a known secret file.
+    /// Skipped: the file is known to contain secrets, e.g. a private key.
     Secret,
-    /// Skipped: FIFO, socket or device.
+    /// Skipped: not a regular file but a FIFO, socket or device.
     NotRegular,
     /// Skipped: a symbolic link; its target is indexed at its own path, if inside a root.
     Symlink,
     /// Skipped: a sparse file, which takes far fewer blocks on disk than its size needs.
     Sparse,
-    /// Skipped: zero bytes.
+    /// Skipped: the file has zero bytes.
     Empty,
-    /// Skipped: read, but it holds no text, e.g. a scan without a text layer.
+    /// Skipped: the file was read but holds no text, e.g. a scan without a text layer.
     NoText,
-    /// Failed: needs a password.
+    /// Failed: the file can only be opened with a password.
     Encrypted,
     /// Failed: the content is not valid for the file's type.
     Damaged,

@@ -10,7 +10,7 @@ pub const AT_TIME: &str = "at_time";
 /// Evidence of an edge: a byte range of a chunk, counted in the file if the format has byte positions, else in the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphEvidence {
-    /// The chunk.
+    /// Id of the chunk.
     #[serde(rename = "c")]
     pub chunk_id: String,
     /// Offset of the first byte.
@@ -36,7 +36,7 @@ pub struct GraphNode {
     /// Name of the entity.
     #[serde(rename = "n")]
     pub name: String,
-    /// Further attributes.
+    /// Further attributes of the entity, as (name, value).
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
     /// The preferred id of the entity, used if it is free.
@@ -68,7 +68,7 @@ pub struct GraphEdge {
     /// Where the edge was found in a file.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<GraphEvidence>,
-    /// Further attributes.
+    /// Further attributes of the edge, as (name, value).
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
     /// Key of the fact from which the edge was derived.
@@ -175,11 +175,11 @@ pub struct GraphSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphFormat {
-    /// JSON: nodes, edges, facts, schemas.
+    /// JSON with nodes, edges, facts and schemas.
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
-    /// `proposals.json`, version 1.
+    /// The file `proposals.json`, version 1.
     Proposals,
 }
 
@@ -188,9 +188,9 @@ pub enum GraphFormat {
 pub struct GraphImport {
     /// Name of the import; an earlier import with the same name is replaced.
     pub name: String,
-    /// Its format.
+    /// Format of `text`.
     pub format: GraphFormat,
-    /// The text of the file.
+    /// Content of the file to import.
     pub text: String,
 }
 
@@ -204,14 +204,14 @@ pub struct GraphQuestion {
     pub ir: Option<serde_json::Value>,
     /// Return the query with the types added by the schema, instead of running it.
     pub elaborate: bool,
-    /// Also return the plan.
+    /// Also return the plan by which the query is executed.
     pub explain: bool,
 }
 
 /// A change to the graph, applied only if all of it is valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphChange {
-    /// Its format: [`GraphFormat::Json`] or [`GraphFormat::Text`].
+    /// Format of `text`: [`GraphFormat::Json`] or [`GraphFormat::Text`].
     pub format: GraphFormat,
     /// Nodes and edges to add.
     pub text: String,
@@ -231,7 +231,7 @@ pub struct GraphExtent {
     pub types: Vec<String>,
     /// Only edges of these relations.
     pub relations: Vec<String>,
-    /// Maximum number of entities.
+    /// Maximum number of entities in the output.
     pub limit: Option<u32>,
 }
 
@@ -260,13 +260,13 @@ pub enum GraphRequest {
         /// Arguments of the tool, as a JSON object.
         args: serde_json::Value,
     },
-    /// Runs a query.
+    /// Runs a query on the graph.
     Query(GraphQuestion),
     /// Imports a graph.
     Import(GraphImport),
     /// Deletes an import.
     Forget {
-        /// The name of the import.
+        /// Name of the import to delete.
         name: String,
     },
     /// Validates a change, and applies it if requested.

@@ -144,9 +144,9 @@ pub struct JobSnapshot {
     pub started_ms: Option<i64>,
     /// End time, in milliseconds since the epoch; absent until the job ends.
     pub finished_ms: Option<i64>,
-    /// Files found by the scan.
+    /// Number of files that the scan found.
     pub files_found: u64,
-    /// Files to read in this job.
+    /// Number of files that the job has to read.
     pub files_total: u64,
     /// Files of `files_total` that are done (indexed, skipped or failed).
     pub files_done: u64,
@@ -154,7 +154,7 @@ pub struct JobSnapshot {
     pub files_failed: u64,
     /// Files removed from the index because they no longer exist on disk.
     pub files_removed: u64,
-    /// Chunks written to the store.
+    /// Number of chunks written to the store.
     pub chunks_written: u64,
     /// Chunks that had to be embedded; the vectors of the other chunks came from the cache.
     pub chunks_embedded: u64,
@@ -167,7 +167,7 @@ pub struct JobSnapshot {
     pub tokens_per_second: f64,
     /// Estimated seconds until the job ends.
     pub eta_seconds: Option<f64>,
-    /// The last file that failed, with its reason, or a problem of the scan.
+    /// The last file that failed, with its reason, or a problem of the scan; absent if there was none.
     pub last_error: Option<String>,
     /// The error that stopped a failed job.
     pub error: Option<String>,
@@ -222,17 +222,17 @@ pub struct Status {
     pub dimension: u32,
     /// Whether the index can answer questions.
     pub index_ready: bool,
-    /// Chunks in the store.
+    /// Number of chunks in the store.
     pub chunks: u64,
-    /// Bytes of the store on disk.
+    /// Size of the store on disk, in bytes.
     pub store_bytes: u64,
     /// The indexed root folders.
     pub roots: Vec<crate::model::Root>,
     /// File counts by state.
     pub coverage: Coverage,
-    /// Jobs that have not ended.
+    /// Index jobs that have not ended.
     pub running_jobs: Vec<JobSnapshot>,
-    /// Problems, each with cause and fix in one sentence.
+    /// Problems of the daemon or the index, each with cause and fix in one sentence.
     pub degraded: Vec<String>,
     /// Whether the TCP port requires a key.
     #[serde(default)]

@@ -19,7 +19,7 @@ pub struct FilesRequest {
     pub warehouse_root: Option<String>,
     /// Only files in this state.
     pub state: Option<FileState>,
-    /// Metadata filters.
+    /// Metadata filters that the files must match.
     pub filters: L0Filters,
     /// Maximum number of files, 1 to 10000; 100 if absent.
     #[schemars(range(min = 1, max = 10000))]
@@ -37,9 +37,9 @@ pub struct ReadRequest {
     pub path: String,
     /// Only this page or slide, or these: `3` or `3-5`.
     pub page: Option<String>,
-    /// Only these lines, `12` or `12-20`.
+    /// Only this line, `12`, or these lines, `12-20`.
     pub lines: Option<String>,
-    /// Only the sheet of this name.
+    /// Only the sheet with this name.
     pub sheet: Option<String>,
     /// Only this cell or range, `B2` or `B2:D9`.
     pub cell: Option<String>,
@@ -91,7 +91,7 @@ pub struct JobReport {
     pub started_at: Option<String>,
     /// End time, RFC 3339.
     pub finished_at: Option<String>,
-    /// Chunks written to the index.
+    /// Number of chunks written to the index.
     pub rows: u64,
     /// Snapshot of the job; its fields are inlined in the JSON.
     #[serde(flatten)]
@@ -137,7 +137,7 @@ pub struct FileEntry {
     pub kind: FileKind,
     /// Media type detected from the content.
     pub media_type: String,
-    /// Indexing state.
+    /// Indexing state of the file.
     pub state: FileState,
     /// Why the file was skipped or failed.
     pub reason: Option<Reason>,
@@ -182,7 +182,7 @@ pub struct FilePage {
 /// A part of the text of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
-    /// The file, as requested.
+    /// Path of the file, as requested.
     pub path: String,
     /// Title of the document, if the format has one.
     pub title: Option<String>,

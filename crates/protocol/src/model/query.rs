@@ -133,7 +133,7 @@ pub struct SearchHit {
     pub tier: String,
     /// Names of all tiers that contributed to the match.
     pub layers: Vec<String>,
-    /// The passage that matched.
+    /// The matching passage of the file.
     pub excerpt: String,
     /// Metadata fields, anchors and chunk ids.
     pub metadata: Map<String, Value>,
@@ -155,7 +155,7 @@ pub struct ResponseStats {
     pub latency_ms: Option<f64>,
     /// Name of the embedding model.
     pub embed_model: Option<String>,
-    /// Chunks in the index.
+    /// Number of chunks in the index.
     pub chunk_rows_indexed: Option<u64>,
     /// Number of distinct paths after the hits of each file were merged.
     pub unique_paths_in_index: Option<u64>,
@@ -217,7 +217,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
-    /// The plan that was run.
+    /// The plan of the search that was run.
     pub query_plan: QueryPlan,
     /// Hits, best first.
     pub hits: Vec<SearchHit>,
@@ -236,7 +236,7 @@ pub struct AskResponse {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskRequest {
-    /// The question.
+    /// The text of the question.
     pub query: String,
     /// Which data may leave the machine.
     pub privacy_mode: Option<PrivacyMode>,

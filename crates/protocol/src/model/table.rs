@@ -16,9 +16,9 @@ pub enum TableFunction {
     Sum,
     /// Mean of the numbers.
     Avg,
-    /// Smallest number or date.
+    /// Smallest number, or earliest date.
     Min,
-    /// Largest number or date.
+    /// Largest number, or latest date.
     Max,
     /// Number of cells that are not empty; without a column, number of rows.
     Count,
@@ -215,7 +215,7 @@ pub struct TableGroup {
 /// Result of a table query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableResponse {
-    /// The file, as requested.
+    /// Path of the file, as requested.
     pub path: String,
     /// Number of tables in the file, or in the requested sheet.
     pub tables: u32,

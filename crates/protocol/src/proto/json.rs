@@ -44,7 +44,7 @@ pub fn json_field(field: &str, text: &str, most: usize) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is not JSON: {error}")).field(field))
 }
 
-/// Rejects a field larger than `most` bytes.
+/// Returns an error if a field has more than `most` bytes.
 ///
 /// # Errors
 /// `ResourceExhausted` with the field and the limit.

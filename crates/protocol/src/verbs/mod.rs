@@ -1,8 +1,8 @@
 //! The fixed vocabulary of the corpus API: every verb with its forms, every form with its fields. The validator, the JSON
 //! Schemas, the help and the command line are generated from these tables, so they always agree.
 //!
-//! `table` holds the verbs, `beside` the management calls, `objects` the schemas of EXTRACT, and `examples` one request
-//! with its answer for each form.
+//! `table` holds the verbs, `beside` the management calls, `objects` the schemas of EXTRACT, and `examples` a sample
+//! request and answer for each form.
 
 mod beside;
 mod examples;
@@ -19,7 +19,7 @@ pub use crate::verbs::verb::{COMMON_FIELDS, Field, FieldKind, Form, Verb};
 /// The version of the corpus API. Names, request fields and response fields change only with a new version.
 pub const CONTRACT_VERSION: &str = "1.0";
 
-/// Returns the example of a form.
+/// Returns the sample request and answer of a form.
 pub fn example(verb: &Verb, form: &Form) -> Option<&'static Example> {
     EXAMPLES.iter().find(|it| it.verb == verb.name && it.form == form.name)
 }

@@ -28,7 +28,7 @@ pub enum WorkloadKind {
     /// A conversation.
     #[default]
     Chat,
-    /// Continues a text.
+    /// Continuation of a text.
     Completion,
     /// A conversation in which the model may call tools.
     Tool,
@@ -137,7 +137,7 @@ pub struct CapabilitySnapshot {
     pub backend: String,
     /// Address or program of the backend. Empty for callers that may not see it.
     pub place: String,
-    /// The default model.
+    /// The model for requests that name none.
     pub default_model: ModelId,
     /// Models of the backend, sorted by name.
     pub models: Vec<ModelCapability>,

@@ -38,7 +38,7 @@ pub enum FinishReason {
     Length,
     /// The model called tools for the caller to run.
     ToolCalls,
-    /// The server's content filter ended it.
+    /// The content filter of the server ended the answer.
     ContentFilter,
     /// The caller cancelled the request.
     Cancelled,
@@ -99,7 +99,7 @@ pub enum LlmStreamEvent {
         descriptor_name: String,
         /// Id of the call, which its result repeats.
         invocation_id: String,
-        /// Arguments as written by the model.
+        /// Arguments of the call as JSON, as the model wrote them.
         arguments_json: String,
     },
     /// A registered tool returned a result, which was sent to the model.
@@ -120,16 +120,16 @@ pub enum LlmStreamEvent {
     Retrying {
         /// Number of the next attempt, from 2.
         attempt: u32,
-        /// The error of the last attempt.
+        /// Error message of the failed attempt.
         message: String,
-        /// Milliseconds until the next attempt.
+        /// Milliseconds until the next attempt starts.
         delay_ms: u64,
     },
-    /// Latency, queue position and token counts.
+    /// Measurements of the request so far: latency, queue position and token counts.
     Metrics {
         /// Milliseconds since the request was accepted.
         latency_ms: Option<u64>,
-        /// Requests ahead of this one.
+        /// Number of requests that will run before this one.
         queue_depth: Option<u64>,
         /// Tokens used so far.
         usage: Option<Usage>,
@@ -148,7 +148,7 @@ pub enum LlmStreamEvent {
         message: String,
         /// What the user can do about the error.
         hint: Option<String>,
-        /// Whether a retry can help, if known.
+        /// Whether a retry of the request can help, if known.
         retriable: Option<bool>,
         /// Milliseconds to wait before a retry, if the backend reports it.
         retry_after_ms: Option<u64>,
@@ -204,7 +204,7 @@ impl LlmStreamEvent {
 pub struct ProofRecord {
     /// Id of the request, once accepted.
     pub task_id: Option<TaskId>,
-    /// Number of events.
+    /// Number of events recorded.
     pub events: u64,
     /// Final hash of the chain: BLAKE3, in hex, of the last event's JSON and the previous hash.
     pub seal: String,

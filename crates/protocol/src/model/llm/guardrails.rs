@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Maximum stop sequences that common servers accept.
+/// Maximum number of stop sequences: common servers accept no more.
 const MAX_STOPS: usize = 4;
 /// Maximum bytes of a stop sequence: each piece of an answer is compared with every prefix of the sequence.
 const MAX_STOP_BYTES: usize = 1 << 10;

@@ -114,12 +114,12 @@ wire_enum! {
     }
 }
 
-/// Converts every item.
+/// Converts every item of a list.
 pub fn into_all<A: Into<B>, B>(items: Vec<A>) -> Vec<B> {
     items.into_iter().map(Into::into).collect()
 }
 
-/// Converts every item; fails with the first error.
+/// Converts every item of a list; fails with the first error.
 pub fn try_into_all<A, B: TryFrom<A, Error = Error>>(items: Vec<A>) -> Result<Vec<B>> {
     items.into_iter().map(B::try_from).collect()
 }

@@ -37,13 +37,13 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Sets the kind of work.
+    /// Sets the kind of work, e.g. chat.
     pub fn workload(mut self, workload: WorkloadKind) -> Self {
         self.request.workload = workload;
         self
     }
 
-    /// Sets the prompt.
+    /// Sets system prompt, messages and images.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         let Prompt { system, messages, attachments } = prompt;
         self.request = LlmRequest { system, messages, images: attachments, ..self.request };
@@ -92,7 +92,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Sets the timeouts.
+    /// Sets the maximum waits for the answer.
     pub fn timeouts(mut self, patience: Timeouts) -> Self {
         self.request.timeouts = patience;
         self
@@ -104,7 +104,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Sets the context size in tokens.
+    /// Sets the context size in tokens, for an Ollama server.
     pub fn context_tokens(mut self, tokens: u32) -> Self {
         self.request.context_tokens = Some(tokens);
         self

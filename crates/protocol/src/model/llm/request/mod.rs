@@ -27,7 +27,7 @@ pub const MAX_MODEL_NAME: usize = 1 << 10;
 /// Maximum length of a tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
 
-/// The timeouts of a request.
+/// Maximum waits for the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Maximum wait for the first piece of the answer: a server may have to load a model of several gigabytes.

@@ -75,7 +75,7 @@ impl Type {
 /// A compiled schema whose sub-schemas are given as node indices. An absent keyword allows every value.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Rejects every value.
+    /// Whether the schema is `false`, which rejects every value.
     pub(super) never: bool,
     pub(super) types: Vec<Type>,
     pub(super) allowed: Option<Vec<Value>>,
@@ -114,9 +114,9 @@ pub(super) type SchemaProblem = (String, String);
 pub(super) struct Compiled {
     /// Nodes, which refer to each other by index in this list.
     pub(super) nodes: Vec<Node>,
-    /// The index of the root node.
+    /// Index of the root node.
     pub(super) root: usize,
-    /// The number of patterns.
+    /// Number of patterns (regular expressions) in the schema.
     pub(super) patterns: usize,
 }
 

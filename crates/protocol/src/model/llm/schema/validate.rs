@@ -20,7 +20,7 @@ const MAX_QUOTED_CHARS: usize = 60;
 /// Message of the violation that is reported when [`MAX_STEPS`] is reached.
 const TOO_MANY_STEPS: &str = "takes too many steps to check";
 
-/// A violation of a schema.
+/// A part of a value that violates the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Path in the value, e.g. `relations[0].confidence`, also of missing or unknown fields; empty for the whole value.
