@@ -1,4 +1,4 @@
-//! Turns `proto/` into Rust and into the descriptor set that gRPC reflection serves. Needs no `protoc`.
+//! Generates Rust types from `proto/`, and the descriptor set that gRPC reflection serves. Does not need `protoc`.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Answers calls: runs a verb now, or starts a job.
+//! Answers calls of the corpus API: runs a verb at once, or starts a job for it.
 
 use serde_json::{Map, Value, json};
 
@@ -19,10 +19,10 @@ use crate::error::{Error, Result};
 use crate::model::{CorpusReply, CorpusRequest};
 
 impl CorpusApi {
-    /// Answers a call. A rejected request is also a reply, with the error in its envelope.
+    /// Answers a call. A rejected request also gets a reply, with the error in the envelope.
     ///
     /// # Errors
-    /// Only errors that are independent of the request: a full disk, a damaged database, too many jobs.
+    /// Only errors that do not depend on the request: a full disk, a damaged database, too many jobs.
     pub async fn call(&self, call: CorpusRequest) -> Result<CorpusReply> {
         let format = call.request.get("format").and_then(Value::as_str).map(str::to_lowercase);
         let verb = canonical_verb(&call.verb);
@@ -61,7 +61,7 @@ impl CorpusApi {
         }
     }
 
-    /// Runs a checked request, or reports that it needs a job.
+    /// Runs a validated request, or reports that it needs a job.
     async fn dispatch(&self, request: &ValidRequest, patient: bool) -> ApiResult<VerbOutcome> {
         match request.verb.name {
             "INGEST" => return self.ingest(request, patient).await,
@@ -85,7 +85,7 @@ impl CorpusApi {
         self.read_and_run(request, WorkMode::CallerWaits).await
     }
 
-    /// Reads the view and runs the verb on it.
+    /// Loads the documents of the view and runs the verb on them.
     pub(super) async fn read_and_run(&self, request: &ValidRequest, size: WorkMode) -> ApiResult<VerbOutcome> {
         let (mut selection, earlier) = match request.verb.name {
             "DELTA" => self.resolve_baseline(request).await?,
@@ -104,7 +104,7 @@ impl CorpusApi {
         }
         let corpus = self.load_corpus(&selection, &ids).await?;
         let earlier = match earlier {
-            // An empty view is valid for DELTA: the documents may have been deleted since.
+            // Accept an empty view for DELTA: all documents may have been deleted since the baseline.
             Some(earlier) => Some(
                 self.load_baseline_texts(earlier, &corpus, request.text("only") == Some("new-contradictions")).await?,
             ),
@@ -129,8 +129,8 @@ impl CorpusApi {
     }
 }
 
-/// The verb in the registry's spelling. Only ASCII letters change case: Unicode case mapping could turn another word
-/// into a verb that the permission check did not see.
+/// Returns the verb as spelled in the tables. Changes the case of ASCII letters only: Unicode case mapping could turn
+/// another word into a verb that the permission check did not recognize.
 pub(super) fn canonical_verb(verb: &str) -> String {
     verb.trim().to_ascii_uppercase().replace('-', "_")
 }
@@ -160,7 +160,7 @@ fn answer_about_result(request: &ValidRequest, answer: Answer) -> VerbOutcome {
     VerbOutcome::Answer { id, view: Value::Null, coverage: 1.0, documents: String::new(), answer: Box::new(answer) }
 }
 
-/// Decides whether a call with this many documents must become a job.
+/// Decides whether a call on this many documents must become a job, or is rejected.
 fn job_needed(size: WorkMode, documents: usize) -> ApiResult<Option<VerbOutcome>> {
     match documents {
         _ if size == WorkMode::InJob => Ok(None),

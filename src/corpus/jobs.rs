@@ -1,6 +1,6 @@
-//! Background jobs for verbs that take too long to wait for. One job runs at a time. A job is visible to the key that
-//! started it and to the owner; both can cancel it. For every other key it does not exist, even for keys with the same
-//! folders.
+//! Background jobs for verbs that take too long to wait for. One job runs at a time. Only the API key that started a job
+//! and the owner see the job, and both can cancel it. For every other key the job does not exist, even if that key gives
+//! access to the same folders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::model::Principal;
 
-/// Longest time that a cancel waits for the end of the job to be recorded.
+/// Maximum time that a cancel request waits until the end of the job is recorded.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The state of a failed job.
+/// Name of the state of a failed job.
 const FAILED: &str = "failed";
 
 impl CorpusApi {
-    /// Continues a request as a job, unless the queue is full. In that case, files that INGEST has
-    /// indexed by then stay in the index; only its session is not created.
+    /// Continues a request as a job, unless the queue is full. If it is full, files that INGEST has already indexed stay in
+    /// the index; only the session is not created.
     pub(super) async fn start_job(
         &self,
         request: ValidRequest,
@@ -65,7 +65,7 @@ impl CorpusApi {
         cancel: &CancellationToken,
     ) {
         let worked = async {
-            // Waits for the turn of the job; the semaphore is never closed.
+            // Wait until no other job runs; the semaphore is never closed, so this does not fail.
             self.job_permit = self.jobs.run_permit.clone().acquire_owned().await.ok().map(Arc::new);
             self.run_job(&request, going).await
         };
@@ -78,7 +78,7 @@ impl CorpusApi {
         }
     }
 
-    /// Runs the work of a job. Returns its final state, with the result id or the error.
+    /// Runs the work of a job. Returns the final state, with the id of the result or the error.
     async fn run_job(&self, request: &ValidRequest, going: Option<RunningIngest>) -> (&'static str, Value) {
         let done = match request.verb.name {
             "INGEST" => self.ingest_in_job(request, going).await,
@@ -91,9 +91,9 @@ impl CorpusApi {
                 kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(VerbOutcome::NeedsJob(_) | VerbOutcome::IngestStarted(_)) => {
-                Err(Error::internal("a running job asked for another job"))
+                Err(Error::internal("a job cannot start another job"))
             }
-            // Also if the index job that it waited for was cancelled: a client may cancel either one first.
+            // Count the job as cancelled also if the index job that it waited for was: a client may cancel either one first.
             Err(refusal) if refusal.code == ErrorCode::Cancelled && !self.reader.parts.index.is_ending() => {
                 Ok((CANCELLED, json!({})))
             }
@@ -102,7 +102,7 @@ impl CorpusApi {
         outcome.unwrap_or_else(|error| (FAILED, json!({"error": self.short_error(&ApiError::from(error))})))
     }
 
-    /// Returns the state of a job, after cancelling it if `cancel` is set.
+    /// Returns the state of a job; first cancels the job if the request sets `cancel`.
     pub(super) async fn job_status(&self, given: &Map<String, Value>) -> ApiResult<Value> {
         check_fields(given, &["id", "cancel", "format"])?;
         let id = text_field(given, "id")?
@@ -114,7 +114,7 @@ impl CorpusApi {
             job = self.load_job(id).await?;
         }
         if self.jobs.is_orphaned(&job) {
-            // The job may have ended after the first query.
+            // Load the job again, because it may have ended after it was loaded and before the check.
             job = self.load_job(id).await?;
         }
         if self.jobs.is_orphaned(&job) {
@@ -130,7 +130,7 @@ impl CorpusApi {
         Ok(shown)
     }
 
-    /// Loads a job of the caller; the owner can load the job of any key.
+    /// Loads a job of the caller; the owner can load the jobs of every key.
     async fn load_job(&self, id: &str) -> ApiResult<StoredJob> {
         let (reader, holder, own, wanted) =
             (self.reader.clone(), self.holder.clone(), self.job_owner(), id.to_string());
@@ -144,7 +144,7 @@ impl CorpusApi {
         })
     }
 
-    /// The key under which the database stores the caller's jobs.
+    /// Returns the key under which the database stores the caller's jobs.
     fn job_owner(&self) -> String {
         match &self.holder {
             Principal::Owner => String::new(),
@@ -152,11 +152,11 @@ impl CorpusApi {
         }
     }
 
-    /// Cancels a job that the caller may see. A job that has ended stays as it is.
+    /// Cancels a job that the caller may see. Has no effect on a job that has ended.
     async fn cancel_job(&self, id: &str) {
         let Some(begun) = self.jobs.running().get(id).cloned() else { return };
         begun.cancel.cancel();
-        // The job records its end itself, a moment later.
+        // Wait, because the job itself records its end a moment later.
         tokio::time::timeout(CANCEL_TIMEOUT, begun.ended.cancelled()).await.ok();
     }
 }

@@ -1,14 +1,14 @@
-//! Limits of calls and of what is stored for an owner.
+//! Limits of the number of documents per call, and of what is stored for an owner.
 
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 
-/// Most documents of a call that is answered while the client waits. A larger view runs as a job.
+/// Maximum documents of a call that is answered while the client waits. A call on more documents becomes a job.
 pub(super) const MAX_SYNC_DOCUMENTS: usize = 100;
 
-/// Most documents of a job that starts by itself. A larger view needs `async`.
+/// Maximum documents of a call that becomes a job by itself. A call on more documents must set `async`.
 pub(super) const MAX_DOCUMENTS_WITHOUT_ASYNC: usize = 5_000;
 
-/// Whether the caller waits or the work runs in a job; this bounds the number of documents.
+/// Whether the caller waits for the answer or a job computes it, which limits the number of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkMode {
     CallerWaits,
@@ -18,11 +18,11 @@ pub(super) enum WorkMode {
 pub(super) fn too_many_documents(documents: usize) -> ApiError {
     ApiError::new(ApiErrorKind::TooManyDocuments, format!("the view holds {documents} documents"))
         .field("async")
-        .action("set `async` to take the time")
+        .action("set `async` to run it as a job")
         .action("or name a smaller `view`")
 }
 
-/// Checks that an owner may store one more item.
+/// Checks that an owner has fewer than `most` stored items of a kind, so that one more can be stored.
 pub(super) fn check_limit(what: &str, kept: usize, most: usize, cure: &str) -> ApiResult<()> {
     if kept < most {
         return Ok(());

@@ -1,16 +1,16 @@
-//! The corpus API for programs that reason: eleven verbs over views of documents.
+//! The corpus API for programs such as language model agents: eleven verbs over views of documents.
 //!
-//! `api::validate` checks a request against the closed table in `crate::verbs`. `views` resolves its view to documents.
-//! `document::loader` parses each document in the jailed worker and caches the result by content hash. The verb, one file
-//! each in `verbs`, works on the parsed documents in memory and in a fixed order. `api::envelope` wraps the answer;
-//! `dispatch` is the order of these steps.
+//! `api::validate` checks a request against the tables in `crate::verbs`. `views` resolves its view to documents.
+//! `document::loader` parses each document in the jailed worker and caches the result by content hash. The verb, each in
+//! its own file in `verbs`, processes the parsed documents in memory and in a fixed order. `api::envelope` wraps the
+//! answer; `dispatch` calls these steps in order.
 //!
-//! The same request on the same view gives the same bytes: ids are hashes and lists are sorted. Only the diff has a
-//! time limit; the answer reports what it cut.
+//! The same request on the same view gives the same bytes: ids are hashes and lists are sorted. Only diffs have a time
+//! limit; an answer reports that a diff was stopped at it.
 //!
-//! `api::schema` publishes the requests and responses. `api::output_budget` limits the tokens of answers, errors and help.
-//! `objects` finds objects, with exact places from `document::location`; `analysis` finds statements; `text` finds dates.
-//! No step asks a model.
+//! `api::schema` publishes the schemas of requests and responses. `api::output_budget` limits the tokens of answers, errors
+//! and help. `objects` finds objects and `document::location` their exact locations; `analysis` finds statements, and
+//! `text` dates. No step uses a language model.
 
 mod analysis;
 pub mod api;

@@ -1,4 +1,4 @@
-//! Stored results: their ids, and the envelopes and requests that are stored.
+//! Stores and loads results: their ids, and the envelopes and requests that are stored.
 
 use serde_json::{Value, json};
 
@@ -14,10 +14,10 @@ use crate::corpus::text::words::truncate_to_line;
 use crate::error::{Error, Result};
 use crate::index::blocking;
 
-/// Bytes kept of a rejected request.
+/// Maximum bytes stored of a rejected request.
 const MAX_STORED_REQUEST_BYTES: usize = 4 << 10;
 
-/// Characters kept of a rejected verb; every real verb is shorter.
+/// Maximum characters stored of an unknown verb; every real verb is shorter.
 const MAX_VERB_CHARS: usize = 40;
 
 impl CorpusApi {
@@ -25,7 +25,7 @@ impl CorpusApi {
         envelope::wrap_error(id, &truncate_to_line(verb, MAX_VERB_CHARS), &Value::Null, self.short_error(refusal))
     }
 
-    /// The error, cut to its token limit.
+    /// Returns the error as JSON, shortened to its token limit.
     pub(super) fn short_error(&self, refusal: &ApiError) -> Value {
         output_budget::limit_error(refusal, TokenRuler(&*self.reader.parts.embedder.token_counter()))
     }
@@ -49,7 +49,7 @@ impl CorpusApi {
         blocking(move || reader.parts.book.put_result(&owner, &id, &result)).await
     }
 
-    /// Wraps an answer in its envelope and stores it with the list of its documents.
+    /// Wraps an answer in its envelope and stores it, with the list of the documents that it used.
     pub(super) async fn store_answer(
         &self,
         request: &ValidRequest,
@@ -70,13 +70,14 @@ impl CorpusApi {
         if !self.store_result(id, StoredResult { request, envelope: envelope.to_string(), documents }).await?
             && let Some(unknowns) = envelope["unknowns"].as_array_mut()
         {
-            let told = Unknown::new("result_not_kept", 1).detail("it is too large to store, so its id does not work");
+            let told =
+                Unknown::new("result_not_kept", 1).detail("the answer is too large to store, so its id cannot be used");
             unknowns.push(told.value());
         }
         Ok(envelope)
     }
 
-    /// A stored result.
+    /// Loads a stored result.
     pub(super) async fn stored_result(&self, id: &str) -> ApiResult<Option<StoredResult>> {
         let (reader, owner, id) = (self.reader.clone(), self.storage_owner(), id.to_string());
         Ok(blocking(move || reader.parts.book.result(&owner, &id)).await?)
@@ -88,14 +89,14 @@ pub(super) fn parse_stored(text: &str) -> ApiResult<Value> {
     serde_json::from_str(text).map_err(|error| ApiError::from(Error::internal(error)))
 }
 
-/// The id of a result: a hash of the request and of the state that it was asked about.
+/// Returns the id of a result: a hash of the request and of the state of the documents that it was asked about.
 pub(super) fn hash_result_id(request: &Value, state: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.to_string().as_bytes()).update(&[0]).update(state.as_bytes());
     format!("r-{}", &hasher.finalize().to_hex()[..16])
 }
 
-/// The request as stored with an error: its first 4 KiB, and a mark if it was cut.
+/// Returns a request for storing with an error: its first 4 KiB, and the field `cut` if it is longer.
 pub(super) fn bounded_request(asked: &Value) -> String {
     let text = asked.to_string();
     if text.len() <= MAX_STORED_REQUEST_BYTES {
@@ -106,7 +107,7 @@ pub(super) fn bounded_request(asked: &Value) -> String {
     json!({"verb": verb, "cut": true, "bytes": text.len(), "beginning": beginning}).to_string()
 }
 
-/// The error for an unknown result; it says how long results are kept.
+/// Returns the error for an unknown result id; it states how long results are kept.
 pub(super) fn unknown_result(id: &str, field: &str) -> ApiError {
     let shown = truncate_to_line(id, 40);
     ApiError::new(ApiErrorKind::UnknownResult, format!("there is no result `{shown}`"))
@@ -115,7 +116,7 @@ pub(super) fn unknown_result(id: &str, field: &str) -> ApiError {
         .action(format!("ask again: {}", CorpusStore::RESULT_RETENTION))
 }
 
-/// The request of a stored result.
+/// Returns the request of a stored result.
 pub(super) fn stored_request(booked: &StoredResult) -> Option<ValidRequest> {
     let asked: Value = serde_json::from_str(&booked.request).ok()?;
     let mut fields = asked["fields"].as_object()?.clone();

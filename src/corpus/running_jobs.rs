@@ -1,4 +1,4 @@
-//! The jobs that have not ended, and the task of each.
+//! The jobs of the corpus API that have not ended, and the task that runs each of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use crate::catalog::StoredJob;
 use crate::error::{Error, Result};
 use crate::machine::FairSlots;
 
-/// Most jobs, the running one and those in the queue. Each holds its request and may take minutes: a longer queue would
-/// mean hours of waiting, so further jobs are rejected at once. One key may take half of them.
+/// Maximum number of jobs, running or queued. Each holds its request and may take minutes: a longer queue would mean hours
+/// of waiting, so further jobs are rejected at once. One API key may have half of them.
 const MAX_JOBS: usize = 64;
 
-/// States of jobs that have not ended, and that were cancelled.
+/// Names of the states of jobs that have not ended, and that were cancelled.
 pub(super) const RUNNING: &str = "running";
 pub(super) const CANCELLED: &str = "cancelled";
 
 /// The jobs of all callers.
 pub(super) struct Jobs {
     pub(super) slots: Arc<FairSlots>,
-    /// One job at a time: jobs are long, and interactive requests need the CPU too.
+    /// Allows one job at a time: jobs take long, and interactive requests need the CPU too.
     pub(super) run_permit: Arc<Semaphore>,
-    /// Jobs that have not ended, by id.
+    /// Jobs that have not ended, by job id.
     running: Mutex<HashMap<String, RunningJob>>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RunningJob {
     pub(super) ended: CancellationToken,
 }
 
-/// Registers a job as running until its task is dropped, even by a panic.
+/// Keeps a job registered as running until its task is dropped, even by a panic.
 pub(super) struct RunningGuard {
     jobs: Arc<Jobs>,
     id: String,
@@ -69,21 +69,21 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the database calls a job running but no task works on it: its end could not be recorded.
+    /// Returns whether a job is running according to the database, but no task runs it, because its end was not recorded.
     pub(super) fn is_orphaned(&self, job: &StoredJob) -> bool {
         job.state == RUNNING && !self.running().contains_key(&job.id)
     }
 }
 
-/// Records a job and runs it in its own task, which survives the caller, so that its end is always recorded. If the
-/// caller disconnects before it learns the job id, the job is cancelled, because no client could ask for it.
+/// Records a job and runs it in its own task, which continues if the caller disconnects, so that its end is always
+/// recorded. If the caller disconnects before it receives the job id, the job is cancelled: no client knows its id.
 pub(super) async fn record_and_spawn(
     cancel: CancellationToken,
     noted: impl Future<Output = Result<()>> + Send + 'static,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let (tell, told) = oneshot::channel();
-    // A sent reply may never be received: only the caller can tell, so only the caller disarms the guard.
+    // Cancel the job when the caller is dropped. The task cannot do this: its reply may be sent but never received.
     let unheard = cancel.drop_guard();
     tokio::spawn(async move {
         let noted = noted.await;
@@ -111,7 +111,7 @@ mod tests {
     use crate::catalog::CorpusStore;
     use crate::index::blocking;
 
-    /// Starts a job; the caller disconnects while the job is being recorded, or waits. Returns the final state.
+    /// Runs a job whose caller disconnects while the job is recorded if `caller_leaves`, or waits. Returns the final state.
     async fn final_job_state(caller_leaves: bool) -> String {
         let dir = tempfile::tempdir().unwrap();
         let book = Arc::new(CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap());
@@ -168,7 +168,7 @@ mod tests {
         let mut caller = Box::pin(record_and_spawn(begun.cancel.clone(), async { Ok(()) }, work));
         let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
         assert!(polled.is_pending());
-        // The caller has been sent the reply, but was not polled again to receive it.
+        // The reply has been sent to the caller, which was not polled again to receive it.
         working.notified().await;
         drop(caller);
         tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
@@ -188,7 +188,7 @@ mod tests {
         let refused =
             record_and_spawn(CancellationToken::new(), async { Err(Error::internal("a full disk")) }, work).await;
         assert!(refused.is_err());
-        // The task drops the work shortly after it reports the failure.
+        // Wait for the task to drop the work, shortly after it reports the failure.
         let over = async {
             while !jobs.running().is_empty() {
                 tokio::task::yield_now().await;

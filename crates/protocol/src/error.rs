@@ -1,7 +1,6 @@
-//! One error type for the whole program, and the single place where an error becomes a gRPC code, an HTTP status or
-//! an exit code.
+//! The one error type of all of vic, and the only place that maps an error to a gRPC code, an HTTP status or an exit code.
 //!
-//! A bad file is not an error: it is a [`crate::model::FileState`] with a reason. An [`Error`] is what stops a request.
+//! An unreadable file is not an error but a [`crate::model::FileState`] with a reason. An [`Error`] stops a request.
 
 use std::fmt;
 use std::path::Path;
@@ -10,18 +9,18 @@ use std::time::Duration;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a request failed, at the precision a caller can act on. Add a variant only when callers must handle it differently.
+/// Why a request failed. Add a variant only if callers must handle it differently from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
-    /// The request itself is wrong: unknown option, bad value, not a folder.
+    /// The request itself is wrong: unknown option, bad value, or a path that is not a folder.
     InvalidArgument,
     /// The named path, root, job or model does not exist.
     NotFound,
     /// Another process or request holds a required resource, e.g. the data directory.
     Locked,
-    /// The system is not in the state the request needs, e.g. nothing is indexed or a newer data format.
+    /// The state of vic does not allow the request, e.g. nothing is indexed, or the data has a newer format.
     FailedPrecondition,
-    /// The operating system or the privacy mode forbids it.
+    /// The operating system or the privacy mode forbids the request.
     PermissionDenied,
     /// Memory, a quota or a queue is full; trying again later can help.
     ResourceExhausted,
@@ -35,12 +34,12 @@ pub enum ErrorCode {
     DeadlineExceeded,
     /// Stored data is damaged or a checksum does not match.
     DataLoss,
-    /// Anything else: a defect of vic.
+    /// Any other error, caused by a defect of vic.
     Internal,
 }
 
 impl ErrorCode {
-    /// Every code. The README lists their [`ErrorCode::exit_code`]s.
+    /// Every error code. The README lists their [`ErrorCode::exit_code`]s.
     pub const ALL: [ErrorCode; 12] = [
         ErrorCode::InvalidArgument,
         ErrorCode::NotFound,
@@ -74,7 +73,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the code with that name.
+    /// Returns the code with this name.
     pub fn from_name(name: &str) -> Option<ErrorCode> {
         ErrorCode::ALL.into_iter().find(|it| it.name() == name)
     }
@@ -101,7 +100,7 @@ impl ErrorCode {
         ErrorCode::ALL.into_iter().find(|it| it.grpc_code() == code).unwrap_or(ErrorCode::Internal)
     }
 
-    /// Returns the HTTP status.
+    /// Returns the HTTP status code.
     pub fn http_status(self) -> u16 {
         match self {
             ErrorCode::InvalidArgument => 400,
@@ -118,7 +117,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the exit code of `vic` and `vicd`: 0 is success, 1 a defect, 2 wrong usage (as clap has it), and so on.
+    /// Returns the exit code of `vic` and `vicd`: 0 is success, 1 a defect, 2 wrong usage (as in clap), and so on.
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorCode::Internal => 1,
@@ -136,73 +135,73 @@ impl ErrorCode {
     }
 }
 
-/// Hint for a disk I/O error.
+/// Hint for an input or output error of a disk.
 pub const DISK_ERROR_HINT: &str =
     "nothing was changed: the disk could not be read or written; check `dmesg` and the disk, then start vic again";
 
 /// A failed request: one lowercase sentence with the path or value in backticks, and where possible a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The code that callers branch on.
+    /// The error code, by which callers decide what to do.
     pub code: ErrorCode,
-    /// One sentence, lowercase, no final period.
+    /// What happened, in one sentence: lowercase, no final period.
     pub message: String,
-    /// What the user can do about it, e.g. a command to type.
+    /// What the user can do about the error, e.g. a command to type.
     pub hint: Option<String>,
-    /// The field of the request that is wrong, e.g. `filters.min_size`.
+    /// Name of the invalid field of the request, e.g. `filters.min_size`.
     pub field: Option<String>,
-    /// When a retry makes sense, if the refusing side said so.
+    /// Time to wait before a retry, if the component that rejected the request reported one.
     pub retry_after: Option<Duration>,
 }
 
 impl Error {
-    /// Makes an error without a hint.
+    /// Creates an error without a hint.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), hint: None, field: None, retry_after: None }
     }
 
-    /// Makes an [`ErrorCode::InvalidArgument`].
+    /// Creates an [`ErrorCode::InvalidArgument`] error.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorCode::InvalidArgument, message)
     }
 
-    /// Makes an [`ErrorCode::NotFound`].
+    /// Creates an [`ErrorCode::NotFound`] error.
     pub fn not_found(message: impl Into<String>) -> Error {
         Error::new(ErrorCode::NotFound, message)
     }
 
-    /// Makes an [`ErrorCode::Internal`] out of any other error.
+    /// Creates an [`ErrorCode::Internal`] error from any other error.
     pub fn internal(error: impl fmt::Display) -> Error {
         Error::new(ErrorCode::Internal, error.to_string())
     }
 
-    /// Sets the hint.
+    /// Sets what the user can do about the error.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Sets the field of the request that is wrong.
+    /// Sets the name of the invalid field of the request.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Error {
         self.field = Some(field.into());
         self
     }
 
-    /// Sets when a retry makes sense.
+    /// Sets the time to wait before a retry.
     #[must_use]
     pub fn retry_after(mut self, wait: impl Into<Option<Duration>>) -> Error {
         self.retry_after = wait.into();
         self
     }
 
-    /// Returns the message and the hint in one line, for the status.
+    /// Returns the message and the hint in one line.
     pub fn message_with_hint(&self) -> String {
         self.hint.as_ref().map_or_else(|| self.message.clone(), |cure| format!("{}; {cure}", self.message))
     }
 
-    /// Maps an operating system error on `path` to a code: missing, forbidden, full disk and the rest.
+    /// Converts an operating system error on `path`; the code tells missing, forbidden, full disk and other errors apart.
     pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Error {
         use std::io::ErrorKind;
         let message = format!("cannot {action} `{}`: {error}", path.display());
@@ -217,7 +216,7 @@ impl Error {
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
             ErrorKind::ArgumentListTooLong => Error::new(ErrorCode::InvalidArgument, message)
                 .hint("a program argument may have at most 128 KiB; pass the data in a file"),
-            // The file system cannot hold such a name, so nothing exists there.
+            // Report a name that is too long as not found: the file system cannot hold such a name, so no file has it.
             _ if matches!(error.raw_os_error(), Some(libc::ENAMETOOLONG | libc::ELOOP)) => {
                 Error::new(ErrorCode::NotFound, message)
             }
@@ -237,9 +236,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Names the action and the path of a failed file operation.
+/// Adds the action and the path to the error of a file operation.
 pub trait IoContext<T> {
-    /// Turns the error into `cannot <action> <path>: <error>` with the matching code.
+    /// Converts the error to `cannot <action> <path>: <error>` with the matching code.
     fn io_context(self, action: &str, path: &Path) -> Result<T>;
 }
 
@@ -256,7 +255,7 @@ mod tests {
     #[test]
     fn error_code_round_trips_grpc_and_name() {
         for code in ErrorCode::ALL {
-            // gRPC has one code for every full resource.
+            // gRPC has one code for a full disk and for other exhausted resources.
             let told = if code == ErrorCode::StorageFull { ErrorCode::ResourceExhausted } else { code };
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), told);
             assert_eq!(ErrorCode::from_name(code.name()), Some(code));
@@ -282,7 +281,7 @@ mod tests {
         let mut codes: Vec<u8> = ErrorCode::ALL.iter().map(|it| it.exit_code()).collect();
         codes.sort_unstable();
         codes.dedup();
-        // The command line has one exit code for every full resource.
+        // One code fewer than variants: a full disk shares its exit code with other exhausted resources.
         assert_eq!(codes.len(), ErrorCode::ALL.len() - 1);
         assert_eq!(ErrorCode::StorageFull.exit_code(), ErrorCode::ResourceExhausted.exit_code());
         assert!(!codes.contains(&0));

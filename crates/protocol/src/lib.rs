@@ -1,16 +1,16 @@
-//! What the daemon and its clients share: model types, settings, the gRPC protocol with its conversions, and the client.
+//! What the daemon and its clients share: data types, settings, the gRPC protocol with its conversions, and the client.
 //!
 //! The modules in dependency order:
 //!
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
-//! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
+//! - [`config`]: settings from environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
 //!   SearchHit`.
-//! - [`units`]: sizes and points in time as users type them; pure.
-//! - [`verbs`]: the closed table of the verbs: names, fields, limits, examples; pure.
+//! - [`units`]: parses sizes and times as users type them; pure.
+//! - [`verbs`]: the fixed tables of the corpus API's verbs: names, fields, limits, examples; pure.
 //! - [`data_dir`]: the data directory, its lock, and the table of API keys.
 //! - [`proto`]: the generated gRPC types, their conversions, and the size limits.
-//! - [`client`]: the typed gRPC client, which starts the daemon when none runs.
+//! - [`client`]: the typed gRPC client, which starts the daemon if none runs.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Parses sizes and times as users type them in commands and requests. Pure.
+//! Parses sizes and times as users type them in commands and requests. Pure functions.
 
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
 
-/// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`, `3 megabytes`.
+/// Parses a size with an optional unit, a power of 1024: `512`, `10k`, `1.5M`, `2GiB`, `3 megabytes`.
 pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -13,7 +13,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * factor as f64) as u64)
 }
 
-/// Returns the bytes of a unit such as `k` or `MiB`.
+/// Returns the number of bytes in a unit such as `k` or `MiB`.
 pub fn unit_bytes(unit: &str) -> Option<u64> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "" | "b" | "byte" | "bytes" => 1,
@@ -25,13 +25,13 @@ pub fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
-/// Parses a time in any command or protocol: RFC 3339, or local time if it has no zone. A date is its midnight, or the
-/// first valid time after it if the clock skips midnight.
+/// Parses a time: RFC 3339, or local time if it has no zone. A date means its midnight, or the first valid time after
+/// midnight if the clock skips it.
 pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
     parse_moment_in(text, &Local)
 }
 
-/// As [`parse_moment`], in a given time zone.
+/// Parses a time as [`parse_moment`] does, with `zone` in place of the local time zone.
 pub fn parse_moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
     if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
         return Some(zoned.to_utc());

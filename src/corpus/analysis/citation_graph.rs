@@ -1,6 +1,6 @@
-//! The citation graph: documents and cited works as nodes, with the text that makes each edge.
+//! The citation graph of a view: documents and cited works as nodes, and for each edge the text that states it.
 //!
-//! All edges come from [`edges`].
+//! [`citation_edges`] finds all edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use crate::corpus::text::words::truncate_to_line;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
-/// Shorter titles occur in too many texts by chance.
+/// Minimum length of a title that is searched in texts: shorter titles occur in too many texts by chance.
 const MIN_TITLE_CHARS: usize = 12;
 
-/// PageRank damping factor.
+/// The damping factor of PageRank.
 const DAMPING: f64 = 0.85;
 
-/// PageRank iterations; more no longer change the displayed digits.
+/// Number of PageRank iterations: further ones do not change the displayed digits.
 const ITERATIONS: usize = 60;
 
-/// The target of an edge.
+/// A node to which an edge leads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CitationNode {
     Document(FileId),
-    /// A work outside the view, by DOI, arXiv id or the start of its reference.
+    /// A work outside the view, named by DOI, arXiv id or the beginning of its reference.
     Work(String),
 }
 
@@ -37,12 +37,12 @@ impl CitationNode {
     }
 }
 
-/// A document that cites a document or a work.
+/// An edge: a document cites another document or a work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CitationEdge {
     pub(crate) from: FileId,
     pub(crate) to: CitationNode,
-    /// `link`, `reference` or `web`.
+    /// Where the citation was found: `link`, `reference` or `web`.
     pub(crate) kind: &'static str,
     pub(crate) place: SourceLocation,
 }
@@ -59,7 +59,7 @@ impl CitationEdge {
     }
 }
 
-/// Finds the edges of a view, ordered by document and place.
+/// Finds the edges of a view, ordered by citing document and location.
 pub(crate) fn citation_edges(corpus: &Corpus) -> Vec<CitationEdge> {
     let targets = CitationTargets::new(corpus);
     let mut edges = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn citation_edges(corpus: &Corpus) -> Vec<CitationEdge> {
     edges
 }
 
-/// Lookup tables from names, titles and DOIs to documents.
+/// Lookup tables that lead from file names, titles and DOIs to documents.
 struct CitationTargets<'c> {
     by_name: BTreeMap<String, Vec<&'c CorpusDocument>>,
     titles: Vec<(String, FileId)>,
@@ -120,7 +120,7 @@ impl<'c> CitationTargets<'c> {
         CitationTargets { by_name, titles, by_doi }
     }
 
-    /// Resolves a link to the document with that file name, preferring the one in the same folder.
+    /// Finds the document with the file name of a link target, preferring one in the folder of the linking document.
     fn resolve_link(&self, from: &CorpusDocument, target: &str) -> Option<FileId> {
         if target.contains("://") || target.starts_with("mailto:") {
             return None;
@@ -133,18 +133,18 @@ impl<'c> CitationTargets<'c> {
             it.path.to_lowercase().ends_with(wanted) || !wanted.contains('/') || !wanted.contains('.')
         };
         let mut fitting: Vec<&&CorpusDocument> = named.iter().filter(fits).collect();
-        // The same folder first, then the order of the view.
+        // Prefer a file in the folder of the linking document, then the first one in the view.
         fitting.sort_by_key(|it| it.path.rsplit_once('/').map_or("", |it| it.0) != folder);
         fitting.first().map(|it| it.file)
     }
 
-    /// Resolves a DOI to a document, or to a work outside the view.
+    /// Returns the document with a DOI, or a work outside the view.
     fn resolve_doi(&self, doi: &str) -> CitationNode {
         let doi = doi.to_lowercase();
         self.by_doi.get(&doi).map_or_else(|| CitationNode::Work(format!("doi:{doi}")), |it| CitationNode::Document(*it))
     }
 
-    /// Resolves a reference to a document, or to a work outside the view.
+    /// Returns the document that a reference names, or a work outside the view.
     fn resolve_reference(&self, from: &CorpusDocument, text: &str, doi: &str, arxiv: &str) -> CitationNode {
         if let Some(file) = self.by_doi.get(&doi.to_lowercase()).filter(|_| !doi.is_empty()) {
             return CitationNode::Document(*file);
@@ -160,7 +160,7 @@ impl<'c> CitationTargets<'c> {
     }
 }
 
-/// The DOI in a resolver address. A link and a reference to the same work so give the same node.
+/// Returns the DOI in a resolver address, so that a link and a reference to the same work give the same node.
 fn doi_of_address(address: &str) -> Option<String> {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
     let rest = rest.trim_start_matches("www.").trim_start_matches("dx.").strip_prefix("doi.org/")?;
@@ -173,7 +173,7 @@ fn title_key(text: &str) -> String {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The documents that cite each document of the view.
+/// Returns, for each document of the view, the documents that cite it.
 pub(crate) fn cited_by(corpus: &Corpus, edges: &[CitationEdge]) -> BTreeMap<FileId, BTreeSet<FileId>> {
     let mut cited: BTreeMap<FileId, BTreeSet<FileId>> =
         corpus.documents.iter().map(|it| (it.file, BTreeSet::new())).collect();
@@ -185,7 +185,7 @@ pub(crate) fn cited_by(corpus: &Corpus, edges: &[CitationEdge]) -> BTreeMap<File
     cited
 }
 
-/// The PageRank of each document; the sum is 1.
+/// Computes the PageRank of each document; the values sum to 1.
 pub(crate) fn page_rank(corpus: &Corpus, edges: &[CitationEdge]) -> BTreeMap<FileId, f64> {
     let files: Vec<FileId> = corpus.documents.iter().map(|it| it.file).collect();
     let count = files.len().max(1) as f64;

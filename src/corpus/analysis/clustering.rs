@@ -1,4 +1,4 @@
-//! Clusters documents by shared words: TF-IDF, cosine similarity, average linkage. The result is deterministic.
+//! Clusters documents by shared words: TF-IDF, cosine similarity, average linkage. Equal input gives equal clusters.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use kodama::{Method, linkage};
 use crate::corpus::api::answer::mean;
 use crate::corpus::views::documents::CorpusDocument;
 
-/// Most documents to cluster: the pairwise distances take 100 MB twice.
+/// Maximum number of documents to cluster: two arrays of pairwise distances take 100 MB each.
 pub(crate) const MAX_DOCUMENTS: usize = 5_000;
 
-/// Number of terms in a label.
+/// Number of terms in the label of a cluster.
 const LABEL_TERMS: usize = 4;
 
-/// A weighted term vector of length 1.
+/// The weight of each term in a document, normalized to a vector of length 1.
 pub(crate) type TermVector = BTreeMap<String, f64>;
 
-/// A cluster of documents.
+/// A group of documents with shared words.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
-    /// Indexes of its documents.
+    /// Indexes of the documents in the cluster.
     pub(crate) members: Vec<usize>,
-    /// The terms that distinguish it from the other clusters.
+    /// Terms that distinguish the cluster from the other clusters.
     pub(crate) label: Vec<String>,
-    /// Mean similarity of its documents, 0 to 1.
+    /// Mean similarity of the documents in the cluster, 0 to 1.
     pub(crate) cohesion: f64,
 }
 
@@ -49,13 +49,13 @@ pub(crate) fn tf_idf(papers: &[CorpusDocument]) -> Vec<TermVector> {
     papers.iter().map(weigh).collect()
 }
 
-/// The cosine of two vectors.
+/// Computes the cosine similarity of two vectors.
 pub(crate) fn cosine(a: &TermVector, b: &TermVector) -> f64 {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     short.iter().filter_map(|(term, weight)| Some(weight * long.get(term)?)).sum()
 }
 
-/// Clusters documents. Of 2 to `most` clusters, the number with the best silhouette is chosen.
+/// Clusters documents. Chooses the number of clusters, 2 to `most`, with the best silhouette.
 pub(crate) fn cluster_documents(papers: &[CorpusDocument], most: usize) -> Vec<Cluster> {
     let weights = tf_idf(papers);
     let count = weights.len();
@@ -80,7 +80,7 @@ pub(crate) fn cluster_documents(papers: &[CorpusDocument], most: usize) -> Vec<C
     build_clusters(groups, &weights)
 }
 
-/// Replays the first merge steps until this many clusters are left.
+/// Merges documents by the first of the given steps until `groups` clusters are left.
 fn cut_dendrogram(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<usize, Vec<usize>> = (0..count).map(|it| (it, vec![it])).collect();
     for (number, (one, other)) in steps.iter().take(count - groups).enumerate() {
@@ -92,7 +92,7 @@ fn cut_dendrogram(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<
     members.into_values().collect()
 }
 
-/// The mean silhouette: how much nearer each document is to its own cluster than to the next, -1 to 1.
+/// Computes the mean silhouette: how much nearer each document is to its own cluster than to the next one, -1 to 1.
 fn silhouette(groups: &[Vec<usize>], count: usize, distance: &dyn Fn(usize, usize) -> f64) -> f64 {
     let mut scores = Vec::with_capacity(count);
     for (own, group) in groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Analyses that several verbs share: statements, clusters, pros and cons, citations, warnings.
+//! Analyses of documents that several verbs use: statements, clusters, pros and cons, citations, warnings.
 
 pub(in crate::corpus) mod citation_graph;
 pub(in crate::corpus) mod clustering;

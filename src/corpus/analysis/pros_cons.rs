@@ -1,4 +1,4 @@
-//! Pros and cons that documents list for an approach.
+//! Finds the pros and cons that documents list for an approach.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,11 +20,11 @@ static CON: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:cons?|disadvantages?|drawbacks?|weakness(?:es)?|downsides?|limitations?|minus)\b")
         .expect("a constant")
 });
-/// `Pros of sailcloth`, `Advantages: tin`.
+/// A label that names its approach: `Pros of sailcloth`, `Advantages: tin`.
 static APPROACH_IN_LABEL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^\w+\s*(?:of|:|-|–|for)\s+(.{2,60})$").expect("a constant"));
 
-/// A single argument.
+/// A single argument for or against an approach.
 #[derive(Clone, Debug)]
 pub(crate) struct Argument {
     pub(crate) file: FileId,
@@ -41,7 +41,7 @@ impl Argument {
     }
 }
 
-/// An approach with its pros and cons.
+/// An approach with the arguments for and against it.
 #[derive(Clone, Debug)]
 pub(crate) struct Approach {
     pub(crate) name: String,
@@ -69,7 +69,7 @@ pub(crate) fn find_approaches(corpus: &Corpus) -> Vec<Approach> {
         let mut listed = false;
         for passage in &paper.parsed.passages {
             if listed && passage.part == PassageKind::Text {
-                // Text after a list no longer belongs to it.
+                // End the list of pros or cons at the first text after it.
                 (side, listed) = (None, false);
             }
             listed |= side.is_some() && passage.part == PassageKind::Item;
@@ -94,7 +94,7 @@ pub(crate) fn find_approaches(corpus: &Corpus) -> Vec<Approach> {
     found.into_values().collect()
 }
 
-/// Returns whether a passage opens a list of pros (true) or cons, and the approach that it names.
+/// Returns whether a passage is the label of a list of pros (true) or cons (false), and the approach that it names.
 fn parse_label(passage: &StoredPassage) -> Option<(bool, Option<String>)> {
     let text = passage.text.trim().trim_matches(['*', '_', '#', ' ']);
     let short_line = passage.part == PassageKind::Heading
@@ -111,7 +111,7 @@ fn parse_label(passage: &StoredPassage) -> Option<(bool, Option<String>)> {
     Some((is_pro, named))
 }
 
-/// The points of a passage, one per sentence.
+/// Returns the arguments of a passage, one per sentence.
 fn split_points(file: FileId, passage: &StoredPassage) -> Vec<Argument> {
     let text = passage.text.trim();
     let text = match (PRO.is_match(text.trim_matches(['*', '_'])) || CON.is_match(text.trim_matches(['*', '_'])))

@@ -1,5 +1,5 @@
-//! Statements of documents on a field, and whether two of them agree or contradict. Only words and numbers are compared: a
-//! paraphrase is not recognised, and the method says so.
+//! Finds statements of documents on a field, and decides whether two of them agree or contradict. Compares words and
+//! numbers only: a paraphrase is not recognised, and the `method` of the answer says so.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,13 +13,13 @@ use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
-/// Most statements compared pairwise per topic: more would take minutes and give endless pairs.
+/// Maximum number of statements per topic that are compared pairwise: more would take minutes and give too many pairs.
 pub(crate) const MAX_COMPARED: usize = 5_000;
 
-/// The share of stems that two statements on the same topic have in common.
+/// Minimum Jaccard similarity of the stems of two statements on the same topic.
 pub(crate) const SAME_TOPIC: f64 = 0.6;
 
-/// Cue words of each field.
+/// Words that show that a sentence is a statement on a field.
 const FIELD_CUES: &[(&str, &[&str])] = &[
     (
         "recommendation",
@@ -49,7 +49,7 @@ const NEGATIONS: &[&str] = &[
     "aren't",
 ];
 
-/// Pairs of opposite words.
+/// Pairs of words with opposite meanings.
 const OPPOSITES: &[(&str, &str)] = &[
     ("increase", "decrease"),
     ("increases", "decreases"),
@@ -70,16 +70,16 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("improves", "worsens"),
 ];
 
-/// A statement of a document.
+/// A sentence of a document that states something on a field.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub(crate) file: FileId,
     pub(crate) text: String,
     pub(crate) place: SourceLocation,
-    /// The stems of its content words, without negations, opposites and numbers.
+    /// Stems of the sentence's content words, without negations, opposites and numbers; they define its topic.
     pub(crate) topic_stems: Vec<String>,
     negative: bool,
-    /// The [`OPPOSITES`] that it uses, as index of the pair and side.
+    /// The [`OPPOSITES`] in the sentence, as (index of the pair, whether it is the first word).
     sides: BTreeSet<(usize, bool)>,
     numbers: BTreeSet<String>,
 }
@@ -118,12 +118,12 @@ impl Statement {
         }
     }
 
-    /// Returns whether two statements share their topic.
+    /// Returns whether two statements are on the same topic.
     pub(crate) fn same_topic(&self, other: &Statement) -> bool {
         jaccard(&self.topic_stems, &other.topic_stems) >= SAME_TOPIC
     }
 
-    /// Returns why two statements on the same topic contradict, if they do.
+    /// Returns why two statements on the same topic contradict each other, or `None` if they do not.
     pub(crate) fn contradicts(&self, other: &Statement) -> Option<&'static str> {
         let flipped = self
             .sides
@@ -136,7 +136,7 @@ impl Statement {
         differ.then_some("different numbers")
     }
 
-    /// Everything that decides which statements it contradicts.
+    /// Returns everything that decides which statements contradict this one; equal stances contradict the same statements.
     fn stance(&self) -> (bool, &BTreeSet<(usize, bool)>, &BTreeSet<String>) {
         (self.negative, &self.sides, &self.numbers)
     }
@@ -154,13 +154,13 @@ fn is_cue(word: &str) -> bool {
         || ["recommended", "advised", "suggested", "preferred"].contains(&word)
 }
 
-/// Returns the statements of a view on a field, in document order: sentences with cue words of the field, sentences under
-/// a heading with its name, and a stated `field: value`.
+/// Returns the statements of a view on a field, in document order: sentences with cue words of the field, sentences
+/// under a heading that names the field, and `field: value` pairs.
 pub(crate) fn find_statements(corpus: &Corpus, field: &str) -> Vec<Statement> {
     corpus.documents.iter().flat_map(|it| document_statements(it, field)).collect()
 }
 
-/// Like [`find`], for one document.
+/// Returns the statements of one document on a field, as [`find_statements`] does.
 pub(crate) fn document_statements(paper: &CorpusDocument, field: &str) -> Vec<Statement> {
     let key = normalize_key(field);
     let cues = FIELD_CUES.iter().find(|it| it.0 == key || format!("{}s", it.0) == key).map(|it| it.1);
@@ -199,7 +199,7 @@ fn has_cue(sentence: &str, cues: &[&str]) -> bool {
     })
 }
 
-/// The place of a sentence in its passage, narrowed where lines or bytes can be counted.
+/// Returns the location of a sentence of a passage, exact to lines or bytes if these can be counted.
 fn sentence_place(passage: &StoredPassage, sentence: &str) -> SourceLocation {
     let mut place = passage.place.clone();
     let at = sentence.as_ptr() as usize - passage.text.as_ptr() as usize;
@@ -215,15 +215,15 @@ fn sentence_place(passage: &StoredPassage, sentence: &str) -> SourceLocation {
     place
 }
 
-/// Statements on the same topic.
+/// Statements on one topic.
 #[derive(Clone, Debug)]
 pub(crate) struct StatementTopic {
     pub(crate) statements: Vec<Statement>,
-    /// Number of further statements that are not compared.
+    /// Number of further statements on the topic, which are not compared.
     left_out: usize,
 }
 
-/// Groups statements by topic, in their order.
+/// Groups statements by topic, in order of appearance.
 pub(crate) fn group_by_topic(statements: Vec<Statement>) -> Vec<StatementTopic> {
     let mut topics: Vec<StatementTopic> = Vec::new();
     let mut with_stem: HashMap<String, Vec<usize>> = HashMap::new();
@@ -242,8 +242,8 @@ pub(crate) fn group_by_topic(statements: Vec<Statement>) -> Vec<StatementTopic> 
     topics
 }
 
-/// The topics that can match these stems, in order. Comparing each statement with every topic would be quadratic. A
-/// matching topic shares at least one of the rarest stems, so only those are looked up.
+/// Returns the topics that can match these stems, in order, so that not every topic must be compared: a matching topic
+/// shares at least one of the rarest stems, so only topics with one of these are looked up.
 fn candidate_topics(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>) -> BTreeSet<usize> {
     let shared = (SAME_TOPIC * stems.len() as f64 - 1e-9).ceil() as usize;
     let mut topics: Vec<&[usize]> =
@@ -252,7 +252,7 @@ fn candidate_topics(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<St
     topics.into_iter().take(stems.len() + 1 - shared.max(1)).flatten().copied().collect()
 }
 
-/// Reports the number of statements that were not compared.
+/// Reports in the answer how many statements were not compared.
 pub(crate) fn report_not_compared<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t StatementTopic>) {
     let left_out: usize = topics.into_iter().map(|it| it.left_out).sum();
     if left_out > 0 {
@@ -261,7 +261,7 @@ pub(crate) fn report_not_compared<'t>(answer: &mut Answer, topics: impl IntoIter
     }
 }
 
-/// Two contradicting statements.
+/// Two statements that contradict each other, and why.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contradiction<'t> {
     pub(crate) one: &'t Statement,
@@ -276,16 +276,16 @@ impl Contradiction<'_> {
 }
 
 impl StatementTopic {
-    /// Returns whether a statement shares its topic with the first statement.
+    /// Returns whether a statement is on this topic, judged by the topic's first statement.
     fn is_on(&self, statement: &Statement) -> bool {
         self.statements[0].same_topic(statement)
     }
 
-    /// The largest group of statements without a contradiction to its first one, and the rest.
+    /// Returns the statements that do not contradict one of them, chosen so that most documents agree, and the others.
     pub(crate) fn split_sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
         let (mut best, mut most): (Vec<&Statement>, usize) = (Vec::new(), 0);
         let mut tried = BTreeSet::new();
-        // Equal stances have the same group.
+        // Try only one statement per stance: statements with equal stances contradict the same statements.
         for first in self.statements.iter().filter(|it| tried.insert(it.stance())) {
             let side: Vec<&Statement> = self.statements.iter().filter(|it| first.contradicts(it).is_none()).collect();
             let count = distinct_files(&side).len();
@@ -297,8 +297,8 @@ impl StatementTopic {
         (best, rest)
     }
 
-    /// Iterates over contradicting pairs from different documents. The iterator is lazy: a hundred reports on one topic
-    /// have millions of pairs.
+    /// Iterates over contradicting pairs of statements from different documents. The iterator is lazy, because a hundred
+    /// reports on one topic have millions of pairs.
     pub(crate) fn contradictions(&self) -> impl Iterator<Item = Contradiction<'_>> {
         self.statements.iter().enumerate().flat_map(move |(at, one)| {
             let others = self.statements[at + 1..].iter().filter(move |it| it.file != one.file);
@@ -307,7 +307,7 @@ impl StatementTopic {
     }
 }
 
-/// The documents of some statements.
+/// Returns the documents that make these statements.
 pub(crate) fn distinct_files(statements: &[&Statement]) -> BTreeSet<FileId> {
     statements.iter().map(|it| it.file).collect()
 }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn topic_lookup_equals_pairwise_comparison() {
-        // Short words, so that many statements share some.
+        // Make words of few letters, so that many statements share some.
         let word =
             |seed: usize| format!("{}{}", ["gauge", "pump", "valve", "weir"][seed % 4], ["ing", "", "s"][seed % 3]);
         let statements: Vec<Statement> = (0..600usize)
@@ -373,7 +373,7 @@ mod tests {
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
-    /// `days` daily reports with `sentences` sentences each, each sentence with its own number.
+    /// Creates `days` reports of `sentences` sentences each; each sentence states a different number.
     fn reports(days: i64, sentences: i64) -> Vec<Statement> {
         let reports = (0..days).flat_map(|day| (0..sentences).map(move |it| (day, day * sentences + it)));
         reports.map(|(day, it)| statement(day, &format!("The temperature at the buoy was {it} degrees"))).collect()

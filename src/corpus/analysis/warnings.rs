@@ -1,4 +1,4 @@
-//! Warnings: sentences with cue words of a given strength.
+//! Finds warnings: sentences with cue words. Every cue word has a strength.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
-/// The strength of a warning.
+/// The strength of a warning, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
     Low,
@@ -82,7 +82,7 @@ const WARNING_CUES: &[(Strength, &[&str])] = &[
     ),
 ];
 
-/// A warning sentence.
+/// A sentence that warns, with the strength of its strongest cue word.
 pub(crate) struct Warning {
     pub(crate) strength: Strength,
     cue: &'static str,
@@ -101,7 +101,7 @@ impl Warning {
     }
 }
 
-/// Finds the warnings of a document with at least this strength.
+/// Finds the warnings of a document that have at least this strength.
 pub(crate) fn find_warnings(paper: &CorpusDocument, least: Strength) -> Vec<Warning> {
     let mut found = Vec::new();
     for passage in paper.parsed.prose() {

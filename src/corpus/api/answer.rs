@@ -1,4 +1,4 @@
-//! The answer of a verb: data, with confidence, coverage and evidence.
+//! The answer of a verb: data, with confidence, coverage, evidence and unknowns.
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use crate::corpus::api::request::ValidRequest;
 use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 
-/// Most files named by one unknown; the count covers the rest.
+/// Maximum number of files that one unknown lists; its count includes the others.
 const MAX_FILES: usize = 20;
 
-/// Something that the answer does not know, as data.
+/// One kind of information that the answer lacks, as data: its type, a count, and the affected files.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unknown {
     kind: &'static str,
@@ -23,13 +23,13 @@ impl Unknown {
         Unknown { kind, count, files: Vec::new(), detail: None }
     }
 
-    /// Names the affected files.
+    /// Sets the affected files.
     pub(crate) fn files(mut self, files: &[FileId]) -> Unknown {
         self.files = files.iter().copied().take(MAX_FILES).collect();
         self
     }
 
-    /// Adds one short sentence.
+    /// Sets one short sentence with details.
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Unknown {
         self.detail = Some(detail.into());
         self
@@ -48,25 +48,25 @@ impl Unknown {
     }
 }
 
-/// The answer of a verb; see the module docs.
+/// The answer of a verb, before the envelope is added.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) data: Value,
-    /// 0 to 1.
+    /// Confidence in the data, 0 to 1.
     pub(crate) confidence: f64,
-    /// Share of the documents that took part, if it differs from the share of the view that was read.
+    /// Share of the documents that were used, if it differs from the share of the view that was read.
     pub(crate) coverage: Option<f64>,
     pub(crate) unknowns: Vec<Unknown>,
-    /// The method in a few words.
+    /// How the data was found, in a few words.
     pub(crate) method: String,
     /// Parameters of the method.
     pub(crate) parameters: Map<String, Value>,
-    /// Contributing documents: id, path and count.
+    /// Documents that contributed to the data: id, path and number of contributions.
     pub(crate) evidence: Vec<Value>,
 }
 
 impl Answer {
-    /// Creates an answer with this method.
+    /// Creates an empty answer with this method.
     pub(crate) fn new(method: impl Into<String>) -> Answer {
         Answer {
             data: Value::Null,
@@ -88,7 +88,7 @@ impl Answer {
         self.unknowns.push(unknown);
     }
 
-    /// Records a contributing document; a count of 0 is ignored.
+    /// Adds a document that contributed `count` items; a count of 0 adds nothing.
     pub(crate) fn push_evidence(&mut self, paper: &CorpusDocument, count: usize) {
         if count > 0 {
             let mut pointer = json!({"file": paper.file, "path": paper.path});
@@ -99,13 +99,13 @@ impl Answer {
         }
     }
 
-    /// Cuts the requested page out of a list, and reports the number of further items.
+    /// Returns the items of a list on the requested page, and reports the number of items after it.
     pub(crate) fn page(&mut self, request: &ValidRequest, list: Vec<Value>) -> Vec<Value> {
         self.page_of(request, list, |it| it).1
     }
 
-    /// Like [`Answer::page`], for lists that may exceed memory: only items on the page are rendered. Also returns the
-    /// total.
+    /// Works like [`Answer::page`] for lists that may exceed memory: only items on the page are rendered. Also returns the
+    /// total number of items.
     pub(crate) fn page_of<T>(
         &mut self,
         request: &ValidRequest,
@@ -130,18 +130,18 @@ impl Answer {
     }
 }
 
-/// A score rounded to three digits.
+/// Rounds a score to three digits.
 pub(crate) fn round_score(value: f64) -> f64 {
-    // Turns -0.0 into 0.0.
+    // Adding 0.0 turns a result of -0.0 into 0.0.
     (value * 1000.0).round() / 1000.0 + 0.0
 }
 
-/// The mean; 0 for no values.
+/// Returns the mean of the values; 0 for no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The quantile of sorted values, interpolated linearly; 0 for no values.
+/// Returns the quantile `share` (0 to 1) of sorted values, interpolated linearly; 0 for no values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let at = share * last as f64;
@@ -149,7 +149,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// The number in the middle.
+/// Returns the median of the values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     quantile(&values, 0.5)

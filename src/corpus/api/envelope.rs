@@ -1,4 +1,4 @@
-//! The envelope around every answer. The same question gives the same bytes.
+//! The envelope around every answer of the corpus API. Equal requests give equal bytes.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::corpus::api::answer::{Answer, round_score};
 use crate::corpus::api::output_budget::{self, TokenRuler};
 use crate::verbs::CONTRACT_VERSION;
 
-/// Shortens an answer: limits its prose unless `verbose` is set, and keeps evidence only for files on the page. A file
-/// that the data names with its path needs no evidence. An answer without files keeps all evidence.
+/// Shortens an answer: limits its prose unless `verbose` is set, and keeps evidence only for files on the page whose path
+/// the data does not already give. An answer without files keeps all evidence.
 pub(crate) fn shorten(envelope: &mut Value, verbose: bool, offset: usize, ruler: TokenRuler<'_>) {
     if !verbose {
         output_budget::limit_answer(envelope, offset, ruler);
@@ -44,7 +44,7 @@ fn collect_files(value: &Value, found: &mut BTreeSet<i64>) {
     }
 }
 
-/// Collects the ids of the files that stand beside their path.
+/// Collects the ids of the files that are given together with their path.
 fn collect_files_with_path(value: &Value, found: &mut BTreeSet<i64>) {
     match value {
         Value::Object(map) => {
@@ -57,14 +57,14 @@ fn collect_files_with_path(value: &Value, found: &mut BTreeSet<i64>) {
     }
 }
 
-/// The file ids of a matrix; its first columns are file and path.
+/// Returns the file ids in a matrix, whose first two columns are file id and path.
 fn matrix_files(data: &Map<String, Value>) -> Vec<i64> {
     let is_matrix = data.get("columns").is_some_and(|it| it[0] == "file");
     let rows = data.get("rows").filter(|_| is_matrix).and_then(Value::as_array).into_iter().flatten();
     rows.filter_map(|it| it[0].as_i64()).collect()
 }
 
-/// Drops null fields of objects, because they cost tokens too. List items keep their position.
+/// Removes object fields that are null, which would cost tokens. List items that are null stay.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -76,7 +76,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Wraps an answer. An answer that is not stored has no id.
+/// Wraps an answer in its envelope. `id` is empty for an answer that is not stored.
 pub(crate) fn wrap_answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f64, answer: &Answer) -> Value {
     let mut method = Map::from_iter([("name".to_string(), json!(answer.method))]);
     method.extend(answer.parameters.clone());
@@ -98,7 +98,7 @@ pub(crate) fn wrap_answer(id: &str, verb: &str, form: &str, view: &Value, covera
     })
 }
 
-/// Wraps an error.
+/// Wraps an error in an envelope.
 pub(crate) fn wrap_error(id: Option<&str>, verb: &str, view: &Value, error: Value) -> Value {
     json!({
         "contract_version": CONTRACT_VERSION,

@@ -1,14 +1,14 @@
-//! The error of a rejected request: a type from a closed list, one message, and suggested actions.
+//! The error of a rejected request: a type from a fixed list, one message, and suggested actions.
 
 use serde_json::{Value, json};
 use strsim::jaro_winkler;
 
 use crate::error::{Error, ErrorCode};
 
-/// Least similarity at which a name counts as a typo of another.
+/// Minimum similarity at which an unknown name is treated as a misspelling of a known one.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// Declares the error types from one table, so that the list and the names hold every type.
+/// Declares all error types in one table, from which the enum, the list of types and their names are generated.
 macro_rules! error_kinds {
     ($($kind:ident => $name:literal,)*) => {
         /// The type of an error.
@@ -18,10 +18,10 @@ macro_rules! error_kinds {
         }
 
         impl ApiErrorKind {
-            /// Every type.
+            /// Every error type.
             pub(crate) const ALL: &[ApiErrorKind] = &[$(ApiErrorKind::$kind,)*];
 
-            /// Its name in the envelope.
+            /// Returns the name of the type in the envelope.
             pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(ApiErrorKind::$kind => $name,)*
@@ -94,7 +94,7 @@ impl ApiError {
         ApiError { kind, message: message.into(), field: None, actions: Vec::new(), code: kind.code() }
     }
 
-    /// Sets the field that is wrong.
+    /// Sets the name of the invalid field.
     pub(crate) fn field(mut self, field: impl Into<String>) -> ApiError {
         self.field = Some(field.into());
         self
@@ -106,7 +106,7 @@ impl ApiError {
         self
     }
 
-    /// An unknown name, with the nearest known name, or all known names if none is near.
+    /// Creates the error for an unknown name; it suggests the nearest known name, or all known names if none is similar.
     pub(crate) fn unknown_name(cause: ApiErrorKind, what: &str, name: &str, known: &[&str]) -> ApiError {
         let shown: String = name.chars().take(40).collect();
         let refusal = ApiError::new(cause, format!("there is no {what} `{shown}`"));
@@ -117,9 +117,9 @@ impl ApiError {
         }
     }
 
-    /// The error object of the envelope.
+    /// Returns the error as the JSON object of the envelope.
     pub(crate) fn value(&self) -> Value {
-        // An error always suggests at least one action.
+        // Suggest the help if the error has no action, because every error suggests at least one.
         let help = ["`help` and `schema` say what the verb takes".to_string()];
         let actions = if self.actions.is_empty() { &help[..] } else { &self.actions };
         json!({
@@ -150,7 +150,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// Returns the known name that was probably meant.
+/// Returns the known name that is most similar to a misspelt one.
 pub(crate) fn nearest_name<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let folded = name.to_lowercase().replace('-', "_");
     let score = |it: &&str| jaro_winkler(&folded, &it.to_lowercase().replace('-', "_"));

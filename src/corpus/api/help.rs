@@ -1,5 +1,5 @@
-//! Help for models: when to use a verb, what it does not do, which requests are rejected, a sample request and
-//! response. Topics: all verbs, each verb, each form, each management call, and the fields of QUERY.
+//! Help for language models: when to use a verb, what it does not do, which requests are rejected, a sample request and
+//! answer. Topics: all verbs, each verb, each form, each management call, and the filter fields of QUERY.
 
 use std::fmt::Write;
 
@@ -11,21 +11,21 @@ use crate::corpus::filter::{FILTER_FIELDS, FieldType};
 use crate::error::ErrorCode;
 use crate::verbs::{self, Field, FieldKind, Form, MANAGEMENT_CALLS, VERB_NAMES, VERBS, Verb};
 
-/// First paragraph of the overview.
+/// First paragraph of the help on all verbs.
 const OVERVIEW: &str = "Eleven verbs over views of documents. Every answer is an envelope: data, confidence, coverage, unknowns, method, evidence, error.";
 
-/// The help topic about filter fields.
+/// Name of the help topic on filter fields.
 const FIELDS_TOPIC: &str = "fields";
 
-/// Returns the help on a verb and one of its forms, on `fields`, or on all verbs.
+/// Returns the help on a verb, on one of its forms, on the topic `fields`, or on all verbs.
 ///
 /// # Errors
-/// The code and the envelope of the error, if there is no such verb or form.
+/// The error code and the envelope of the error, if there is no such verb or form.
 pub fn text(verb: Option<&str>, form: Option<&str>) -> Result<String, (ErrorCode, Value)> {
     help_text(verb, form).map_err(|it| (it.code, envelope::wrap_error(None, "HELP", &Value::Null, it.value())))
 }
 
-/// Like [`text`], but returns the [`ApiError`] itself.
+/// Returns the same help as [`text`], but the [`ApiError`] itself if there is none.
 pub(crate) fn help_text(verb: Option<&str>, form: Option<&str>) -> ApiResult<String> {
     let Some(name) = verb else { return Ok(overview()) };
     if name.eq_ignore_ascii_case(FIELDS_TOPIC) {
@@ -87,7 +87,7 @@ fn form_help(verb: &Verb, form: &'static Form) -> String {
     text
 }
 
-/// The type of a field in a word or two.
+/// Returns the type of a field in a word or two.
 fn type_name(field: &Field) -> String {
     match field.kind {
         FieldKind::Text(_) => "text".into(),
@@ -111,7 +111,7 @@ fn push_example(text: &mut String, verb: &Verb, form: &Form) {
     let _ = write!(text, "\nRequest: {}\nData: {}", verbs::full_request(example), example.response);
 }
 
-/// The filter fields by type.
+/// Returns the help on the filter fields, grouped by type.
 fn fields_help() -> String {
     let of = |kind: FieldType| {
         let names: Vec<&str> = FILTER_FIELDS.iter().filter(|it| it.kind == kind).map(|it| it.name).collect();

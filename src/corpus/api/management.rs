@@ -1,4 +1,4 @@
-//! The management calls: views, stored results, help and schemas. Jobs are in `jobs`.
+//! The management calls of the corpus API: views, stored results, help and schemas. The module `jobs` handles jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,14 @@ use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Most files that `view show` lists.
+/// Maximum number of files that `view show` lists.
 const MAX_LISTED_FILES: usize = 100;
 
-/// Most views of an owner: finding one scans all of them.
+/// Maximum number of views per owner: finding a view scans all of them.
 const MAX_VIEWS: usize = 200;
 
 impl CorpusApi {
-    /// Answers a management call.
+    /// Answers the management call `name` with the fields `given`.
     pub(crate) async fn manage(&self, name: &str, given: &Map<String, Value>) -> Result<CallReply> {
         if let Err(refusal) = check_format(name, given) {
             return Ok((self.error_envelope(None, name, &refusal), Some(refusal.code), false));
@@ -35,7 +35,7 @@ impl CorpusApi {
             "VIEW" => self.manage_views(given).await,
             "JOB" => self.job_status(given).await,
             "RESULT" => match self.stored_envelope(given).await {
-                // A stored result is returned unchanged.
+                // Return a stored result unchanged, without a new envelope.
                 Ok(envelope) => return Ok((envelope, None, false)),
                 Err(refusal) => Err(refusal),
             },
@@ -109,9 +109,9 @@ impl CorpusApi {
             }
             NewView::Filter { filter, since, follows: true } => View::Evolving { filter, since },
             NewView::Filter { filter, since, follows: false } => {
-                // Only the caller's files count: the highest id of all files would reveal how many files others have.
+                // Use the caller's files only: the highest id of all files would reveal how many files others have.
                 let ids = self.select_files(&saved_view::Selection::all(&self.scope)).await?;
-                // A saved query stores the moment: only an evolving view follows the clock.
+                // Save a duration such as `30 days` as a fixed date: only an evolving view moves with the clock.
                 let since = since.and_then(|it| dates::parse_since(&it, now_ns())).map(dates::format_moment);
                 View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
             }
@@ -122,12 +122,12 @@ impl CorpusApi {
         if !blocking(move || reader.parts.book.add_view(&owner, &own, &body)).await? {
             return Err(ApiError::new(ApiErrorKind::AlreadyExists, format!("there is a view `{name}` already"))
                 .field("name")
-                .action("delete it first, or take another name"));
+                .action("delete that view first, or use another name"));
         }
         Ok(view_value(&name, &view))
     }
 
-    /// Resolves files by number, path or end of path; returns them with their paths.
+    /// Finds the files given by id, path or end of path; returns their ids and paths.
     async fn resolve_files(&self, files: &[Value]) -> ApiResult<BTreeMap<FileId, String>> {
         let known = self.paths(&saved_view::Selection::all(&self.scope)).await?;
         let names: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
@@ -138,7 +138,7 @@ impl CorpusApi {
         Ok(known.into_iter().filter(|it| ids.contains(&it.0)).collect())
     }
 
-    /// The name of the view that uses a session.
+    /// Returns the name of a view that uses a session.
     pub(crate) async fn view_of_session(&self, wanted: i64) -> ApiResult<Option<String>> {
         let is_made = |view: &View| matches!(view, View::Session { session } if *session == wanted);
         Ok(self.all_views().await?.into_iter().find(|it| is_made(&it.1)).map(|it| it.0))
@@ -175,7 +175,7 @@ impl CorpusApi {
     }
 }
 
-/// Checks the format: management calls have no tables; a stored result may have one.
+/// Checks the output format: management calls have no tables, except for stored results.
 fn check_format(name: &str, given: &Map<String, Value>) -> ApiResult<()> {
     const FORMATS: [&str; 3] = ["json", "yaml", "csv"];
     let known = if name == "RESULT" { &FORMATS[..] } else { &FORMATS[..2] };
@@ -208,7 +208,7 @@ pub(in crate::corpus) fn text_field<'g>(given: &'g Map<String, Value>, name: &st
     match given.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is no text")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` must be a text")).field(name)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The form of requests and answers: validation, envelope, schemas, help, errors and the output budget.
+//! Requests and answers of the corpus API: validation, envelope, schemas, help, errors and the output budget.
 
 pub(in crate::corpus) mod answer;
 pub(in crate::corpus) mod envelope;

@@ -1,5 +1,5 @@
-//! Token limits on the prose of answers, errors and help texts. Nothing beyond a limit is lost: lists continue at an
-//! offset, and `verbose` lifts the limit.
+//! Limits the tokens of prose in answers, errors and help texts. Text beyond a limit can be requested: lists continue at
+//! an offset, and `verbose` lifts the limit.
 
 use serde_json::{Value, json};
 
@@ -7,31 +7,31 @@ use crate::corpus::api::error::ApiError;
 use crate::corpus::text::words::words;
 use crate::model::TokenCounter;
 
-/// Most tokens of prose in an answer, unless it is verbose.
+/// Maximum tokens of prose in an answer, unless the request sets `verbose`.
 pub(crate) const PROSE_TOKENS: usize = 500;
-/// Most tokens of an error with its actions.
+/// Maximum tokens of an error with its suggested actions.
 pub(crate) const ERROR_TOKENS: usize = 100;
-/// Most tokens of a help text.
+/// Maximum tokens of a help text.
 pub(crate) const HELP_TOKENS: usize = 200;
 
-/// Share of [`PROSE_TOKENS`] for the method and the unknowns.
+/// Maximum tokens of the method and the unknowns, as a part of [`PROSE_TOKENS`].
 const METHOD_AND_UNKNOWNS_TOKENS: usize = 200;
 
-/// A text with fewer words is a name or a label, not prose.
+/// Minimum words of a text that counts as prose; a shorter text is a name or a label.
 const MIN_PROSE_WORDS: usize = 6;
 
-/// Token caps for one text of an answer, tried in order. The first cap is used that lets at least one object of each
-/// list fit. Under the last cap no text has [`MIN_PROSE_WORDS`].
+/// Maximum tokens per text, tried in this order until at least one object of each list fits in the answer. Under the
+/// last limit, no text has [`MIN_PROSE_WORDS`] words, so none counts as prose.
 const CAPS: [usize; 6] = [200, 100, 50, 25, 12, MIN_PROSE_WORDS - 1];
 
-/// A token counts at least this many characters. Tokenizers count a word of a thousand letters as one unknown token,
-/// but it costs its reader a thousand letters.
+/// Maximum characters that count as one token. Tokenizers count a word of a thousand letters as one unknown token, but
+/// a language model that reads it needs many tokens.
 const MAX_TOKEN_CHARS: usize = 8;
 
-/// Fields that hold a name, with any number of words.
+/// Fields whose text is a name, not prose, whatever its length.
 const NAME_FIELDS: [&str; 3] = ["path", "failures_file", "filter"];
 
-/// Lists without an offset: other limits bound their length.
+/// Lists that have no offset, because other limits bound their length.
 const UNPAGED_LISTS: [&str; 8] =
     ["options", "expected", "columns", "fields", "unknowns", "failures", "suggested_actions", "sessions"];
 
@@ -44,7 +44,7 @@ impl TokenRuler<'_> {
         self.0.token_spans(text).len().max(text.chars().count() / MAX_TOKEN_CHARS)
     }
 
-    /// The first `most` tokens of a text.
+    /// Returns the first `most` tokens of a text.
     pub(crate) fn cut(self, text: &str, most: usize) -> String {
         let by_tokens = self.0.token_spans(text).get(most).map_or(text.len(), |it| it.0);
         let by_letters = text.char_indices().nth(most * MAX_TOKEN_CHARS).map_or(text.len(), |it| it.0);
@@ -55,12 +55,12 @@ impl TokenRuler<'_> {
     }
 }
 
-/// Returns whether a text reads as sentences.
+/// Returns whether a text counts as prose.
 pub(crate) fn is_prose(text: &str) -> bool {
     words(text).filter(|it| it.1.chars().any(char::is_alphabetic)).nth(MIN_PROSE_WORDS - 1).is_some()
 }
 
-/// Fields that hold program code, which does not count as prose.
+/// Names of fields that contain program code, which does not count as prose.
 #[derive(Clone, Copy)]
 struct ExemptFields(&'static [&'static str]);
 
@@ -78,7 +78,7 @@ impl ExemptFields {
     }
 }
 
-/// Tokens of all prose in a value.
+/// Counts the tokens of all prose in a value.
 fn prose_tokens(value: &Value, exempt: ExemptFields, ruler: TokenRuler<'_>) -> usize {
     match value {
         Value::String(text) if is_prose(text) => ruler.count(text),
@@ -90,8 +90,8 @@ fn prose_tokens(value: &Value, exempt: ExemptFields, ruler: TokenRuler<'_>) -> u
     }
 }
 
-/// Subtracts the tokens of all prose in a value from `left` and returns whether they fit. Stops early, so a long list
-/// is not counted to its end.
+/// Subtracts the tokens of all prose in a value from `left`, and returns whether they fit. Stops as soon as they do not,
+/// so that a long list is not counted to its end.
 fn fits(value: &Value, left: &mut usize, exempt: ExemptFields, ruler: TokenRuler<'_>) -> bool {
     match value {
         Value::String(text) if is_prose(text) => match left.checked_sub(ruler.count(text)) {
@@ -116,14 +116,14 @@ fn has_prose(value: &Value, exempt: ExemptFields) -> bool {
     }
 }
 
-/// Tokens of all prose of an answer.
+/// Counts the tokens of all prose in an answer.
 #[cfg(test)]
 pub(crate) fn envelope_prose_tokens(envelope: &Value, ruler: TokenRuler<'_>) -> usize {
     let exempt = ExemptFields::from_envelope(envelope);
     ["data", "method", "unknowns"].iter().map(|it| prose_tokens(&envelope[it], exempt, ruler)).sum()
 }
 
-/// Cuts every text with more than `most` tokens; returns the number of cut texts.
+/// Truncates every text to `most` tokens; returns the number of truncated texts.
 fn cap_texts(value: &mut Value, most: usize, exempt: ExemptFields, ruler: TokenRuler<'_>) -> usize {
     match value {
         Value::String(text) if is_prose(text) => {
@@ -142,7 +142,7 @@ fn cap_texts(value: &mut Value, most: usize, exempt: ExemptFields, ruler: TokenR
     }
 }
 
-/// Cuts the prose of an answer to [`PROSE_TOKENS`]. `offset` is the offset of the request; cut lists continue after it.
+/// Limits the prose of an answer to [`PROSE_TOKENS`]. Truncated lists continue after `offset`, the request's offset.
 pub(crate) fn limit_answer(envelope: &mut Value, offset: usize, ruler: TokenRuler<'_>) {
     let (exempt, mut left) = (ExemptFields::from_envelope(envelope), PROSE_TOKENS);
     if ["method", "unknowns", "data"].iter().all(|it| fits(&envelope[it], &mut left, exempt, ruler)) {
@@ -177,7 +177,7 @@ pub(crate) fn limit_answer(envelope: &mut Value, offset: usize, ruler: TokenRule
     }
 }
 
-/// Shortens the method and the unknowns: first drops details from the last one backwards, then cuts long texts.
+/// Shortens the method and the unknowns: first removes details, the last unknown's first, then truncates long texts.
 fn limit_method_and_unknowns(envelope: &mut Value, exempt: ExemptFields, ruler: TokenRuler<'_>) {
     let around = |envelope: &Value| {
         prose_tokens(&envelope["method"], exempt, ruler) + prose_tokens(&envelope["unknowns"], exempt, ruler)
@@ -200,7 +200,7 @@ fn limit_method_and_unknowns(envelope: &mut Value, exempt: ExemptFields, ruler: 
 /// A list of an answer: its JSON pointer and its items.
 type PagedList = (String, Vec<Value>);
 
-/// Takes the lists with prose out of the data: the top-level ones and those of each option.
+/// Removes the lists with prose from the data and returns them: those at the top level, and those of each option.
 fn take_prose_lists(data: &mut Value, exempt: ExemptFields) -> Vec<PagedList> {
     let mut pointers = Vec::new();
     for (name, value) in data.as_object().into_iter().flatten() {
@@ -225,21 +225,21 @@ fn take_prose_lists(data: &mut Value, exempt: ExemptFields) -> Vec<PagedList> {
 
 #[derive(Clone, Copy)]
 struct FitLimits<'t> {
-    /// Token cap of one text.
+    /// Maximum tokens of one text.
     most: usize,
-    /// Token budget of the whole data.
+    /// Maximum tokens of the whole data.
     budget: usize,
     exempt: ExemptFields,
     ruler: TokenRuler<'t>,
 }
 
-/// The part of the lists that fits, with the same number of objects of each.
+/// The beginning of all lists that fits in the budget, with the same number of objects from each list.
 #[derive(Default)]
 struct FittedLists {
     rest: Value,
     shown: Vec<Vec<Value>>,
     taken: usize,
-    /// Number of cut texts.
+    /// Number of truncated texts.
     cut: usize,
     fits: bool,
 }
@@ -257,7 +257,7 @@ impl FittedLists {
             let mut row: Vec<Option<Value>> = lists.iter().map(|it| it.1.get(taken).cloned()).collect();
             let own: usize = row.iter_mut().flatten().map(|it| cap_texts(it, most, exempt, ruler)).sum();
             let cost: usize = row.iter().flatten().map(|it| prose_tokens(it, exempt, ruler)).sum();
-            // A page without any object would make a client repeat the same request for ever.
+            // Take one object per list in any case: after an empty page, a client would repeat the same request forever.
             let is_last_way = taken == 0 && most == CAPS[CAPS.len() - 1];
             if cost > left && !is_last_way {
                 break;
@@ -271,7 +271,7 @@ impl FittedLists {
     }
 }
 
-/// Reports the offset where the lists continue, in one `more_objects` entry for all lists.
+/// Reports the offset at which the lists continue, in one `more_objects` unknown for all lists.
 fn report_next_offset(unknowns: &mut Value, left: usize, offset: usize) {
     let Some(list) = unknowns.as_array_mut() else { return };
     let known = list.iter().filter(|it| it["type"] == "more_objects");
@@ -280,7 +280,7 @@ fn report_next_offset(unknowns: &mut Value, left: usize, offset: usize) {
     list.push(json!({"type": "more_objects", "count": all, "detail": format!("go on at offset {offset}")}));
 }
 
-/// The error within [`ERROR_TOKENS`]: drops the last actions first, then cuts the texts.
+/// Returns an error with at most [`ERROR_TOKENS`]: first removes actions, the last first, then truncates the texts.
 pub(crate) fn limit_error(refusal: &ApiError, ruler: TokenRuler<'_>) -> Value {
     let mut shown = refusal.clone();
     let fits = |it: &ApiError| ruler.count(&it.value().to_string()) <= ERROR_TOKENS;
@@ -304,7 +304,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::corpus::api::error::ApiErrorKind;
 
-    /// A token counter with one token for every word and every punctuation mark.
+    /// A token counter that counts every word and every punctuation mark as one token.
     pub(crate) struct WordTokenCounter;
 
     impl TokenCounter for WordTokenCounter {
@@ -353,7 +353,7 @@ pub(crate) mod tests {
         assert!(is_prose("潮位計は港にあり毎時読まれる"));
     }
 
-    /// An answer with a list of `objects` objects with `words` words each.
+    /// Creates an answer with a list of `objects` objects of `words` words each.
     fn wordy_answer(objects: usize, words: usize) -> Value {
         let list = (0..objects).map(|at| json!({"file": at, "text": "word ".repeat(words).trim_end()}));
         json!({

@@ -1,8 +1,8 @@
-//! Envelopes as JSON and YAML, tables as CSV.
+//! Renders envelopes as JSON or YAML, and tables as CSV.
 //!
 //! CSV starts with a comment line: the id, the confidence and the coverage of the answer, and the next offset.
-//! Rows follow, with the columns `file`, `page` and `lines` first if the objects have them; with several lists, the name of
-//! the list comes before these. Tables of documents are written unchanged, one after the other, each with its own header.
+//! Rows follow, with the columns `file`, `page` and `lines` first if the objects have them; before these comes the name of
+//! the list if there are several. Tables of documents are written unchanged, each with its own header.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 
-/// The media type and the text of a rendered answer.
+/// Media type and text of a rendered answer.
 pub(crate) type Rendered = (&'static str, String);
 
-/// The columns that come first.
+/// Columns that are written before all others.
 const LEADING_COLUMNS: [&str; 3] = ["file", "page", "lines"];
 
-/// Answers without a table, by verb and form.
+/// Verbs and forms whose answers contain no table.
 const FORMS_WITHOUT_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
 
 /// Returns whether the answers of a form contain a table.
@@ -24,12 +24,14 @@ pub(crate) fn has_table(verb: &str, form: &str) -> bool {
     !FORMS_WITHOUT_TABLE.contains(&(verb, form))
 }
 
-/// The error for CSV of an answer without a table.
+/// Returns the error for a request of CSV for an answer without a table.
 pub(crate) fn no_table_error(what: &str) -> ApiError {
-    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
+    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} has no table, which csv needs"))
+        .field("format")
+        .action("use json or yaml")
 }
 
-/// Renders an envelope. CSV needs an answer with a table; errors and started jobs are JSON instead.
+/// Renders an envelope. CSV is possible for an answer with a table only; errors and started jobs are rendered as JSON.
 pub(crate) fn render_envelope(envelope: &Value, format: Option<&str>) -> ApiResult<Rendered> {
     let is_answer = envelope["error"].is_null() && envelope["data"]["job_id"].is_null();
     match format {
@@ -70,13 +72,13 @@ fn render_csv(envelope: &Value) -> ApiResult<String> {
     let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
     let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
     if lists.is_empty() && verb == "DELTA" {
-        // The added and removed items of a watched list are texts.
+        // For a watched list, write its added and removed items, which are texts instead of objects.
         lists = holds(Value::is_string);
     }
     Ok(format!("{comment}{}", write_lists(&lists)?))
 }
 
-/// `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
+/// Returns the first line of a CSV, e.g. `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
 fn comment_line(envelope: &Value) -> String {
     let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell_text(&envelope[it])));
     let unknowns = envelope["unknowns"].as_array().into_iter().flatten();
@@ -85,7 +87,7 @@ fn comment_line(envelope: &Value) -> String {
     format!("# {}\n", told.join(", "))
 }
 
-/// Writes lists of objects under one header.
+/// Writes lists of objects as rows under one common header.
 fn write_lists(lists: &[(&String, &Vec<Value>)]) -> ApiResult<String> {
     let objects = || lists.iter().flat_map(|it| it.1).filter_map(Value::as_object);
     let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
@@ -107,7 +109,7 @@ fn write_lists(lists: &[(&String, &Vec<Value>)]) -> ApiResult<String> {
     write_rows(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
 }
 
-/// The cell of a column; lines as `first-last`.
+/// Returns the cell of an object in a column; lines are written as `first-last`.
 fn cell_of_column(object: &Value, column: &str) -> String {
     let value = if object.is_object() { &object[column] } else { object };
     match (column, &value[0], &value[1]) {
@@ -116,7 +118,7 @@ fn cell_of_column(object: &Value, column: &str) -> String {
     }
 }
 
-/// Writes a table of a document, with its place before each row.
+/// Writes a table from a document, with the location of the table at the start of each row.
 fn write_table(object: &Value) -> ApiResult<String> {
     let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell_text).collect::<Vec<_>>();
     let place: Vec<String> = LEADING_COLUMNS.iter().map(|it| cell_of_column(object, it)).collect();
@@ -143,8 +145,8 @@ fn write_rows(rows: impl Iterator<Item = Vec<String>>) -> ApiResult<String> {
     String::from_utf8(bytes).map_err(|error| internal(&error))
 }
 
-/// Returns whether a spreadsheet would execute a cell. Some ignore white space before a formula. A signed number is no
-/// formula.
+/// Returns whether a spreadsheet would execute a cell as a formula. Some spreadsheets ignore white space before a
+/// formula. A number with a sign is not a formula.
 fn is_formula(cell: &str) -> bool {
     cell.starts_with(['=', '@', '+', '-', '\t', '\r', '\n']) && !cell.parse::<f64>().is_ok_and(f64::is_finite)
 }

@@ -1,15 +1,15 @@
-//! A valid request, and the values of its fields.
+//! A validated request of the corpus API, and access to the values of its fields.
 
 use serde_json::{Map, Value, json};
 
 use crate::verbs::{Form, Verb};
 
-/// A valid request: every field is known and of its kind.
+/// A validated request: every field is known and has a value of its type.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidRequest {
     pub(crate) verb: &'static Verb,
     pub(crate) form: &'static Form,
-    /// Sorted by name; choices in the registry's spelling.
+    /// Fields of the request, sorted by name; values from a list of names are spelled as in `crate::verbs`.
     pub(crate) fields: Map<String, Value>,
 }
 
@@ -34,7 +34,7 @@ impl ValidRequest {
         self.fields.get(name).and_then(Value::as_f64)
     }
 
-    /// A field inside `filters` or `constraints`.
+    /// Returns a field inside the object `filters` or `constraints`.
     pub(crate) fn nested_field(&self, object: &str, name: &str) -> Option<&Value> {
         self.fields.get(object)?.get(name)
     }
@@ -43,14 +43,14 @@ impl ValidRequest {
         self.fields.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The requested page of a list: limit and offset.
+    /// Returns the requested page of a list, as (limit, offset).
     pub(crate) fn page(&self) -> (usize, usize) {
         let most = self.whole("limit").map_or(100, |it| it as usize);
         (most, self.whole("offset").map_or(0, |it| it as usize))
     }
 
-    /// The request in the form that is stored and hashed, equal for equal questions. The output format and `async` are not
-    /// part of the question; `verbose` is.
+    /// Returns the form of the request that is stored and hashed; equal for equal questions. It leaves out the output format
+    /// and `async`, which do not change the answer, but contains `verbose`, which does.
     pub(crate) fn canonical(&self) -> Value {
         let asks =
             |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);

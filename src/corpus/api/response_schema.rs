@@ -1,11 +1,11 @@
-//! The JSON Schema of `data` by verb and form, for the published response schemas. Other fields are not allowed.
+//! The JSON Schema of the field `data` in answers, by verb and form. Fields not listed here are not allowed.
 
 use serde_json::{Map, Value, json};
 
 use crate::corpus::filter::{self, FieldType};
 use crate::verbs::{ObjectSchema, SCHEMAS};
 
-/// An object with exactly these fields; a field name with a final `?` is optional.
+/// Returns the schema of an object with exactly these fields; a name that ends with `?` is an optional field.
 pub(crate) fn record<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, shape) in fields {
@@ -56,28 +56,28 @@ fn files() -> Value {
     list(whole())
 }
 
-/// A text that a summary replaces by null if it is advice.
+/// Returns the schema of a text that a summary replaces by null if the text is advice.
 fn withholdable_text() -> Value {
     json!({"type": ["string", "null"]})
 }
 
-/// The fields of a place: page, lines (inclusive), bytes (end exclusive), and the part of the file.
+/// Returns the fields of a location: page, lines (inclusive), bytes (end exclusive), and the part of the file.
 fn place() -> [(&'static str, Value); 4] {
     let pair = || json!({"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2});
     [("page?", whole()), ("lines?", pair()), ("bytes?", pair()), ("part?", text())]
 }
 
-/// A record with a file and a place in it.
+/// Returns the schema of an object with these fields, a file and a location in the file.
 fn located_record<const N: usize>(fields: [(&'static str, Value); N]) -> Value {
     record([("file", whole())].into_iter().chain(place()).chain(fields))
 }
 
-/// A statement or an argument of a document.
+/// Returns the schema of a statement or an argument of a document.
 fn statement() -> Value {
     located_record([("text?", text())])
 }
 
-/// The schema of `data` for a form.
+/// Returns the schema of `data` for a form of a verb.
 pub(crate) fn data_schema(verb: &str, form: &str) -> Value {
     match verb {
         "INGEST" => ingest(),
@@ -103,12 +103,12 @@ pub(crate) fn data_schema(verb: &str, form: &str) -> Value {
     }
 }
 
-/// The schema of `data` while a job runs.
+/// Returns the schema of `data` while a job runs.
 pub(crate) fn job_schema() -> Value {
     record([("job_id", text()), ("state", json!({"const": "running"})), ("documents", count()), ("ask", text())])
 }
 
-/// The schema of `error`.
+/// Returns the schema of the field `error`.
 pub(crate) fn error_schema() -> Value {
     let causes: Vec<&str> = crate::corpus::api::error::ApiErrorKind::ALL.iter().map(|it| it.name()).collect();
     record([
@@ -161,7 +161,7 @@ fn normalize(form: &str) -> Value {
     record([("originals", count()), ("canonical_forms", count()), ("mapping", list(row))])
 }
 
-/// A difference between two states of a document.
+/// Returns the schema of a difference between two states of a document.
 fn change() -> Value {
     let side = || record([("lines?", list(whole())), ("page?", whole()), ("text", text())]);
     record([
@@ -311,7 +311,7 @@ fn score(form: &str) -> Value {
     record([("scores", list(scored)), ("distribution?", distribution())])
 }
 
-/// A document with the fields of the filter.
+/// Returns the schema of a document in an answer of QUERY, with the fields that the filter names.
 fn query() -> Value {
     let known: Vec<(String, Value)> = filter::FILTER_FIELDS
         .iter()
@@ -352,7 +352,7 @@ fn delta() -> Value {
     json!({"oneOf": [record(lists), record(new), watched_field()]})
 }
 
-/// One field of one file, before and after.
+/// Returns the schema of one field of one file before and after a change.
 fn watched_field() -> Value {
     let value = || json!({"type": ["string", "number", "boolean", "null"]});
     record([

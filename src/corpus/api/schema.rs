@@ -1,5 +1,5 @@
-//! JSON Schemas of every request and response, built from the registry and `response_schema`. Each has its own address, so that
-//! schemas can reference each other.
+//! The published JSON Schemas of every request and response, built from `crate::verbs` and `response_schema`. Each schema
+//! has its own address, by which other schemas refer to it.
 
 use serde_json::{Map, Value, json};
 
@@ -11,27 +11,27 @@ use crate::verbs::{
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Base address of the schemas, also of the MCP resources.
+/// Common beginning of the schemas' addresses, which are also the addresses of MCP resources.
 pub const ADDRESS: &str = "vic://corpus/schema";
 
-/// The schemas of all verbs and management calls.
+/// Returns the schemas of all verbs and management calls.
 pub fn all_schemas() -> Vec<Value> {
     VERBS.iter().chain(MANAGEMENT_CALLS).map(schemas_of_verb).collect()
 }
 
-/// The schemas of a verb or management call by name.
+/// Returns the schemas of a verb or management call, given by name.
 pub fn schemas_by_name(name: &str) -> Option<Value> {
     verb(name).or_else(|| management_call(name)).map(schemas_of_verb)
 }
 
-/// The schemas of a verb: the request with one alternative for each form, and the response.
+/// Returns the schemas of a verb: that of the request, with one alternative for each form, and that of the response.
 pub fn schemas_of_verb(verb: &'static Verb) -> Value {
     json!({
         "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request_schema(verb), "response": response_schema(verb),
     })
 }
 
-/// The address of a schema of a verb.
+/// Returns the address of a schema of a verb.
 fn schema_address(verb: &Verb, which: &str) -> String {
     format!("{ADDRESS}/{}/{which}", verb.name.to_lowercase())
 }
@@ -40,7 +40,7 @@ fn schema_header(verb: &Verb, which: &str) -> Value {
     json!({"$schema": DRAFT, "$id": schema_address(verb, which), "title": format!("{} {which}", verb.name)})
 }
 
-/// The field that selects a form.
+/// Returns the name of the field that selects a form of the verb.
 fn form_field(verb: &Verb) -> &'static str {
     if verb.name == "VIEW" { "action" } else { "form" }
 }
@@ -49,7 +49,7 @@ fn is_management_call(verb: &Verb) -> bool {
     MANAGEMENT_CALLS.iter().any(|it| it.name == verb.name)
 }
 
-/// The fields that a form takes.
+/// Returns the fields that a request with this form may have.
 fn form_fields(verb: &Verb, form: &'static Form) -> Vec<&'static Field> {
     if is_management_call(verb) { form.fields.iter().collect() } else { Verb::fields(form).collect() }
 }
@@ -121,12 +121,12 @@ fn field_schema(field: &Field) -> Value {
     schema
 }
 
-/// The schema of a file: its id, its path or the end of its path.
+/// Returns the schema of a file in a request: its id, its path or the end of its path.
 fn file_schema() -> Value {
     json!({"type": ["integer", "string"], "minimum": 0, "minLength": 1})
 }
 
-/// The response schema: an answer of one of the forms, a started job, or an error. RESULT returns another verb's answer.
+/// Returns the response schema: an answer of one of the forms, a started job, or an error. RESULT returns any answer.
 fn response_schema(verb: &'static Verb) -> Value {
     let mut schema = schema_header(verb, "response");
     let refused =
@@ -155,7 +155,7 @@ fn answer_schema(verb: &Verb, form: &Form) -> Value {
     json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
 }
 
-/// The fields of every envelope.
+/// Returns the fields of every envelope with their schemas.
 fn envelope_schema(verb: &Verb) -> Value {
     let some_text = || json!({"type": ["string", "null"]});
     let forms: Vec<Value> = match verb.forms {

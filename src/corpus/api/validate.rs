@@ -1,5 +1,5 @@
-//! Validates a whole request before any work starts: names against the registry, values against their kinds, and fields
-//! against each other.
+//! Validates a whole request before any work starts: names against the tables in `crate::verbs`, values against the types
+//! of their fields, and fields against each other.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::corpus::text::dates;
 use crate::corpus::text::words::{self, truncate_to_line};
 use crate::verbs::{self, ANY_FILTERS, Field, FieldKind, Form, SCHEMA_NAMES, VERB_NAMES, Verb};
 
-/// Stems that state the intent of each form of DETECT.
+/// Word stems in an objective that show which form of DETECT is meant.
 const INTENT_CUES: &[(&str, &[&str])] = &[
     ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
     ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
@@ -20,7 +20,7 @@ const INTENT_CUES: &[(&str, &[&str])] = &[
     ("trends", &["trend", "tempor", "time", "chang", "evolut", "year", "month", "develop"]),
 ];
 
-/// Validates a request.
+/// Validates a request and fills in its verb and form.
 pub(crate) fn validate_request(verb: &str, mut given: Map<String, Value>) -> ApiResult<ValidRequest> {
     let verb =
         verbs::verb(verb).ok_or_else(|| ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", verb, VERB_NAMES))?;
@@ -63,14 +63,17 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
     match given {
         None | Some(Value::Null) => match verb.forms {
             [only] => Ok(only),
-            _ => Err(ApiError::new(ApiErrorKind::Ambiguous, format!("{} has several forms: which?", verb.name))
-                .field("form")
-                .action(format!("set `form` to one of: {}", names.join(", ")))),
+            _ => Err(ApiError::new(
+                ApiErrorKind::Ambiguous,
+                format!("{} has several forms: `form` must name one", verb.name),
+            )
+            .field("form")
+            .action(format!("set `form` to one of: {}", names.join(", ")))),
         },
         Some(Value::String(name)) if names.is_empty() => {
             let refusal = ApiError::new(
                 ApiErrorKind::UnknownForm,
-                format!("{} has no forms: what is `{}`?", verb.name, truncate_to_line(&name, 40)),
+                format!("{} has no forms, so it cannot have a form `{}`", verb.name, truncate_to_line(&name, 40)),
             );
             let example = verbs::example(verb, &verb.forms[0]).map(|it| it.request).unwrap_or_default();
             Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
@@ -79,11 +82,11 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
             let what = format!("form of {}", verb.name);
             ApiError::unknown_name(ApiErrorKind::UnknownForm, &what, &name, &names).field("form")
         }),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` is no text").field("form")),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` must be a text").field("form")),
     }
 }
 
-/// The error for an unknown field. It names the form that has the field, or the nearest field name.
+/// Returns the error for an unknown field. It names the form that has this field, or the nearest known field.
 fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[&str]) -> ApiError {
     let elsewhere = verb.forms.iter().find(|it| it.fields.iter().any(|field| field.name == name));
     let refusal = ApiError::unknown_name(
@@ -167,7 +170,7 @@ fn check_choice(path: &str, value: &Value, known: &'static [&'static str]) -> Ap
 fn check_file(path: &str, value: Value) -> ApiResult<Value> {
     match &value {
         Value::Number(number) if number.as_i64().is_some_and(|it| it >= 0) => Ok(value),
-        // Numbers are accepted as text, because a command line has only texts.
+        // Accept a number written as text, because command line arguments are always texts.
         Value::String(text) => match text.trim().parse::<u32>() {
             Ok(number) => Ok(number.into()),
             Err(_) if !text.trim().is_empty() => Ok(value),
@@ -222,7 +225,7 @@ fn check_object(path: &str, value: Value, fields: &[Field]) -> ApiResult<Value> 
     Ok(Value::Object(checked))
 }
 
-/// Checks fields that require or exclude each other.
+/// Checks fields that require each other or cannot be combined.
 fn check_combinations(request: &ValidRequest) -> ApiResult<()> {
     if request.has("view") && request.has("session") {
         return Err(mutually_exclusive("view", "session"));
@@ -240,7 +243,7 @@ fn check_combinations(request: &ValidRequest) -> ApiResult<()> {
         }
         "DETECT" => check_detect(request),
         "NORMALIZE" if request.text("concept").is_some_and(|it| !it.chars().any(char::is_alphanumeric)) => {
-            Err(ApiError::new(ApiErrorKind::OutOfRange, "`concept` holds no word")
+            Err(ApiError::new(ApiErrorKind::OutOfRange, "`concept` contains no letter or digit")
                 .field("concept")
                 .action("name a concept"))
         }
@@ -297,7 +300,7 @@ fn check_delta(request: &ValidRequest) -> ApiResult<()> {
     Ok(())
 }
 
-/// Checks that the objective and the constraints of DETECT fit the form.
+/// Checks that the objective and the constraints of DETECT fit its form.
 fn check_detect(request: &ValidRequest) -> ApiResult<()> {
     if let Some(objective) = request.text("objective") {
         let stems = words::stems(objective);
@@ -323,7 +326,7 @@ fn check_detect(request: &ValidRequest) -> ApiResult<()> {
     let field = request.nested_field("constraints", "field").and_then(Value::as_str);
     match (request.form.name, field) {
         ("anomalies", Some(field)) => drop(filter::numeric_field(field)?),
-        // Any other name is a kind of statement.
+        // A name that is not a metadata field is a field of statements, which needs no check.
         ("trends", Some(field)) if filter::field_by_name(field).is_some() => drop(filter::numeric_field(field)?),
         _ => {}
     }
@@ -354,8 +357,8 @@ fn check_explain(request: &ValidRequest) -> ApiResult<()> {
     }
 }
 
-/// Parses the filter of QUERY, and checks the filters of EXTRACT against its schema; returns the latter in the registry's
-/// spelling.
+/// Parses the filter of QUERY, or checks the filters of EXTRACT against its schema; returns the filters of EXTRACT with
+/// names spelled as in the tables.
 fn check_filters(request: &ValidRequest) -> ApiResult<Option<Value>> {
     if request.verb.name == "QUERY" {
         Filter::parse(request.text("filter").unwrap_or_default())?;

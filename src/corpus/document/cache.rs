@@ -1,4 +1,4 @@
-//! Memory limits for parsed documents: the cache between requests, and the documents of one view.
+//! Memory limits for parsed documents: of the cache between requests, and of the documents of one view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::document::stored_passage::StoredPassage;
 use crate::corpus::views::documents::Corpus;
 
-/// Byte limit of the cache. Most parsed documents take tens of kilobytes, the largest take megabytes.
+/// Maximum bytes in the cache. Most parsed documents take tens of kilobytes, the largest take megabytes.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Byte limit of one view: a verb holds all of its documents in memory.
+/// Maximum bytes of the documents of one view, because a verb holds all of them in memory.
 const VIEW_BYTES: usize = 1 << 30;
 
-/// A cache of parsed documents by key, bounded by bytes.
+/// A cache of parsed documents by key, limited in bytes.
 pub(crate) struct DocumentCache {
     kept: HashMap<String, Arc<ParsedDocument>>,
     bytes: usize,
@@ -34,7 +34,7 @@ impl DocumentCache {
         self.kept.get(key).cloned()
     }
 
-    /// Adds a parsed document. When the cache is full it is cleared; the database still has the documents.
+    /// Adds a parsed document. If the cache is full, it is cleared first; the database still has the documents.
     pub(crate) fn insert(&mut self, key: String, reading: &Arc<ParsedDocument>) {
         let bytes = parsed_document_bytes(reading);
         if bytes > self.capacity {
@@ -49,27 +49,27 @@ impl DocumentCache {
     }
 }
 
-/// The remaining byte budget of a view.
+/// The remaining memory budget for the documents of a view, in bytes.
 pub(crate) struct ViewBudget {
     left: usize,
 }
 
 impl ViewBudget {
-    /// The budget of an empty view.
+    /// Returns the whole budget, for a view whose documents are still to be loaded.
     pub(crate) fn new() -> ViewBudget {
         ViewBudget { left: VIEW_BYTES }
     }
 
-    /// The budget that the documents of a view leave.
+    /// Returns the budget that is left after the documents of a view are loaded.
     pub(crate) fn remaining_for(corpus: &Corpus) -> ViewBudget {
         let taken: usize = corpus.documents.iter().map(|it| parsed_document_bytes(&it.parsed)).sum();
         ViewBudget { left: VIEW_BYTES.saturating_sub(taken) }
     }
 
-    /// Subtracts the size of a parsed document.
+    /// Subtracts the size of a parsed document from the remaining budget.
     ///
     /// # Errors
-    /// The budget is exceeded; the error says what to do.
+    /// The document does not fit in the budget; the error suggests a smaller view.
     pub(crate) fn reserve(&mut self, reading: &ParsedDocument) -> ApiResult<()> {
         self.left = self.left.checked_sub(parsed_document_bytes(reading)).ok_or_else(too_large)?;
         Ok(())
@@ -83,7 +83,7 @@ fn too_large() -> ApiError {
         .action("name a smaller `view`, and ask about the parts one by one")
 }
 
-/// The approximate memory of a parsed document: its texts, and a fixed overhead for each item.
+/// Estimates the memory of a parsed document: its texts, and a fixed overhead for each item.
 fn parsed_document_bytes(reading: &ParsedDocument) -> usize {
     const EACH: usize = 128;
     let passage = |it: &StoredPassage| it.text.len() + it.section.len() + it.place.part.as_ref().map_or(0, String::len);
@@ -106,7 +106,7 @@ fn value_bytes(value: &Value) -> usize {
 }
 
 fn fields_bytes(fields: &Map<String, Value>) -> usize {
-    // A key with its slot in the table.
+    // Overhead in bytes of one field: a key and its slot in the map.
     const EACH: usize = 64;
     fields.iter().map(|(name, value)| EACH + name.len() + value_bytes(value)).sum()
 }

@@ -1,4 +1,4 @@
-//! Loads parsed documents: from the cache, else through the jailed worker, once per content.
+//! Loads parsed documents: from the cache, else by the jailed worker, which parses each content only once.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,50 +19,50 @@ use crate::files::{OpenProblem, open_beneath};
 use crate::index::{Index, StatBefore, blocking, blocking_at_file, content_hash};
 use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 
-/// Number of session snapshots kept in memory.
+/// Maximum number of session snapshots kept in memory.
 const MAX_CACHED_SNAPSHOTS: usize = 4;
 
-/// Most bytes of a text file that is read in addition to its parser, to find exact places.
+/// Maximum bytes of a text file that is also read as a whole, to find exact locations of its blocks.
 const MAX_RAW_BYTES: u64 = 4 << 20;
 
 /// The services that the corpus API is built on.
 pub struct CorpusServices {
-    /// The record of every file.
+    /// The catalog, with a record of every file.
     pub catalog: Catalog,
-    /// Indexes files, and holds the OCR text of pictures.
+    /// The indexer, which also stores the OCR text of images.
     pub index: Index,
-    /// Parses files in jailed workers.
+    /// The jailed worker processes that parse files.
     pub pool: Arc<WorkerPool>,
-    /// Its tokenizer counts the tokens of answers.
+    /// The embedder, whose tokenizer counts the tokens of answers.
     pub embedder: Arc<dyn Embedder>,
-    /// Stores views, sessions and results.
+    /// The database of views, sessions and results.
     pub book: Arc<CorpusStore>,
-    /// Whether pages may be fetched.
+    /// The privacy mode, which decides whether web pages may be fetched.
     pub privacy: PrivacyMode,
-    /// Which secrets are redacted.
+    /// Which secrets are redacted in texts.
     pub redaction: Redaction,
-    /// Directory for fetched pages and failure lists.
+    /// Directory of the failures files of sessions, and of fetched pages.
     pub folder: PathBuf,
-    /// Directory of fetched pages.
+    /// Directory of fetched web pages.
     pub pages: PathBuf,
 }
 
-/// Loads documents and caches them.
+/// Loads parsed documents, and keeps them in a cache.
 pub(crate) struct DocumentLoader {
     pub(crate) parts: CorpusServices,
     cache: Mutex<DocumentCache>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
-    /// The session snapshots used last, with their owners; a snapshot does not change.
+    /// The session snapshots used last, with their owners; a snapshot is removed when its session is changed or deleted.
     snapshots: Mutex<Vec<(String, Arc<SessionSnapshot>)>>,
 }
 
-/// A loaded document.
+/// A parsed document with the hash of its file's content.
 pub(crate) struct LoadedDocument {
     pub(crate) hash: ContentHash,
     pub(crate) reading: Arc<ParsedDocument>,
 }
 
-/// A file opened for parsing.
+/// A file opened for parsing, with its state before.
 struct OpenedFile {
     file: File,
     before: StatBefore,
@@ -70,12 +70,12 @@ struct OpenedFile {
     raw: Option<String>,
 }
 
-/// The cache key of a parsed document: content hash, extension and parser version.
+/// Returns the cache key of a parsed document: content hash, extension and parser version.
 pub(crate) fn document_key(hash: ContentHash, extension: &str) -> String {
     format!("{hash}-{extension}-{PARSER_VERSION}")
 }
 
-/// The extension that selects the parser for a path.
+/// Returns the extension by which the parser for a path is chosen.
 pub(crate) fn extension(path: &str) -> String {
     let extension = std::path::Path::new(path).extension();
     extension.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default()
@@ -90,7 +90,7 @@ impl DocumentLoader {
         DocumentLoader { parts, cache: Mutex::default(), facts: Mutex::default(), snapshots: Mutex::default() }
     }
 
-    /// Returns the cached document of a [`key`], if any.
+    /// Returns the cached document with a key from [`document_key`], if there is one.
     pub(crate) fn cached(&self, key: &str) -> Option<Arc<ParsedDocument>> {
         if let Some(found) = lock(&self.cache).get(key) {
             return Some(found);
@@ -116,12 +116,12 @@ impl DocumentLoader {
         Ok(Some(past))
     }
 
-    /// Drops the cached snapshot of a session that was changed or deleted.
+    /// Removes the cached snapshot of a session that was changed or deleted.
     pub(crate) fn forget_snapshot(&self, owner: &str, session: i64) {
         lock(&self.snapshots).retain(|it| it.0 != owner || it.1.session != session);
     }
 
-    /// Parses a file as it is now. The error is a reason as the catalog names it, or `gone`.
+    /// Parses the current content of a file. The error is the name of a skip or failure reason of the catalog, or `gone`.
     pub(crate) async fn load(self: &Arc<DocumentLoader>, record: &FileRecord) -> Result<LoadedDocument, String> {
         let (reader, own) = (self.clone(), record.clone());
         let opened = blocking_at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
@@ -160,7 +160,7 @@ impl DocumentLoader {
         Ok(())
     }
 
-    /// The facts of every content that was ever parsed.
+    /// Returns the facts of every content that was ever parsed, by content hash.
     pub(crate) fn facts(&self) -> Result<Arc<HashMap<ContentHash, Facts>>> {
         let mut facts = lock(&self.facts);
         if let Some(known) = &*facts {
@@ -194,7 +194,7 @@ impl DocumentLoader {
     }
 }
 
-/// Parses a file in the worker.
+/// Parses a file in the worker, and checks that the file did not change in the meantime.
 async fn extract_unchanged(
     pool: &WorkerPool,
     record: &FileRecord,
@@ -203,7 +203,7 @@ async fn extract_unchanged(
 ) -> Result<Document, String> {
     let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let document = pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
-    // If the file was written to meanwhile, the text would be stored under the wrong hash.
+    // Discard the text if the file was written to meanwhile, because it would be stored under the wrong hash.
     match before.is_unchanged(record).await {
         Ok(Some(true)) => Ok(document),
         Ok(_) | Err(_) => Err(Reason::Io.name().to_string()),
@@ -225,7 +225,7 @@ fn is_text(record: &FileRecord) -> bool {
     }
 }
 
-/// The whole text of a file; the file position is reset.
+/// Reads the whole text of a file and resets the file position.
 fn read_text(file: &File) -> Option<String> {
     use std::io::{Seek, SeekFrom};
     let mut file = file.try_clone().ok()?;

@@ -1,4 +1,4 @@
-//! The exact place of a block in its file. Text files always get lines and bytes, even if their reader reports none.
+//! Computes the exact location of a block in its file. Text files always get lines and bytes, even without reader support.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{Anchor, Block, BlockKind};
 
-/// A place. Lines are 1-based and inclusive; bytes are 0-based, the second is past the end.
+/// A location in a file. Lines are 1-based and inclusive; bytes are 0-based with an exclusive end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SourceLocation {
@@ -17,13 +17,13 @@ pub(crate) struct SourceLocation {
     pub(crate) lines: Option<(u32, u32)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<(u64, u64)>,
-    /// Any other position of the format: part of a message or notebook, sheet and cells, archive member.
+    /// Any other location in the format: part of a message or notebook, sheet and cells, archive member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) part: Option<String>,
 }
 
 impl SourceLocation {
-    /// Writes the place into a JSON object.
+    /// Writes the location into a JSON object.
     pub(crate) fn write(&self, object: &mut Map<String, Value>) {
         if let Some(page) = self.page {
             object.insert("page".into(), page.into());
@@ -39,7 +39,7 @@ impl SourceLocation {
         }
     }
 
-    /// The smallest place that covers both, in the same part.
+    /// Returns the smallest location that covers both locations, which are in the same part.
     pub(crate) fn merge(&self, other: &SourceLocation) -> SourceLocation {
         fn join<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
             Some((a?.0.min(b?.0), a?.1.max(b?.1)))
@@ -53,7 +53,7 @@ impl SourceLocation {
     }
 }
 
-/// How to tell letters from markup in a file.
+/// How to tell letters of the text from markup in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Markup {
     /// Every character is text.
@@ -64,12 +64,12 @@ pub(crate) enum Markup {
     Escapes,
 }
 
-/// The text of a file on disk, with an index of its letters and digits. Letters are the common ground of all readers,
-/// which treat white space and markup differently.
+/// The text of a file on disk, with an index of its letters and digits. Blocks are searched by their letters and digits,
+/// because readers treat white space and markup differently.
 pub(crate) struct SourceText {
     pub(crate) text: String,
     line_starts: Vec<usize>,
-    /// All letters and digits in order.
+    /// All letters and digits of the text, in order.
     letters: String,
     /// For each byte of `letters`, the start of its character in `text`.
     offsets: Vec<u32>,
@@ -98,12 +98,12 @@ impl SourceText {
         SourceText { text, line_starts, letters, offsets }
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line number of a byte, from 1.
     pub(crate) fn line(&self, byte: usize) -> u32 {
         self.line_starts.partition_point(|it| *it <= byte) as u32
     }
 
-    /// The text of the line before the line of this byte.
+    /// Returns the text of the line before the line that contains this byte.
     pub(crate) fn line_before(&self, byte: usize) -> &str {
         let line = self.line_starts.partition_point(|it| *it <= byte);
         match line {
@@ -112,7 +112,7 @@ impl SourceText {
         }
     }
 
-    /// The place of a byte range.
+    /// Returns the location of a byte range.
     pub(crate) fn place(&self, bytes: &Range<usize>) -> SourceLocation {
         let last = bytes.end.saturating_sub(1).max(bytes.start);
         SourceLocation {
@@ -122,7 +122,7 @@ impl SourceText {
         }
     }
 
-    /// Finds the letters of `text` at or after position `from` of `letters`.
+    /// Finds the letters of `text` in `letters`, at or after position `from`.
     fn find_letters(&self, text: &str, from: usize) -> Option<Range<usize>> {
         let wanted: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
         if wanted.is_empty() {
@@ -132,12 +132,12 @@ impl SourceText {
         Some(start..start + wanted.len())
     }
 
-    /// The position in `letters` of the first letter at or after a byte.
+    /// Returns the position in `letters` of the first letter at or after a byte of the file.
     fn letter_at(&self, byte: usize) -> usize {
         self.offsets.partition_point(|it| (*it as usize) < byte)
     }
 
-    /// The byte range of a run of letters, extended by the punctuation around `text` if the file has it too.
+    /// Returns the byte range of some letters, extended by the punctuation around `text` if the file has it too.
     fn bytes(&self, letters: &Range<usize>, text: &str) -> Option<Range<usize>> {
         let start = *self.offsets.get(letters.start)? as usize;
         let last = *self.offsets.get(letters.end.checked_sub(1)?)? as usize;
@@ -153,7 +153,7 @@ impl SourceText {
     }
 }
 
-/// The length of a tag; 1 for a `<` that opens no tag.
+/// Returns the length of the tag at the start of `text`; 1 for a `<` that is not a tag.
 fn tag_length(text: &str) -> usize {
     if text.starts_with("<!--") {
         return text.find("-->").map_or(text.len(), |it| it + 3);
@@ -171,7 +171,7 @@ fn tag_length(text: &str) -> usize {
             return close.map_or(text.len(), |it| it + 2 + element.len());
         }
     }
-    // An unclosed tag runs to the end, as in browsers; searching again for each `<` would be quadratic.
+    // Like browsers, treat an unclosed tag as running to the end: searching again at each `<` would be quadratic.
     text.find('>').map_or(text.len(), |it| it + 1)
 }
 
@@ -189,14 +189,14 @@ fn escape_length(text: &str) -> usize {
     }
 }
 
-/// Finds the blocks of a document in its file, in order.
+/// Finds the positions of a document's blocks in the file, in order.
 pub(crate) struct BlockFinder<'r> {
     raw: Option<&'r SourceText>,
     cursor: usize,
     misses: usize,
 }
 
-/// Failed searches before the finder gives up: each scans the rest of the file. So many mean that the file has changed.
+/// Maximum failed searches; each scans the rest of the file. After so many, the file must have changed.
 pub(crate) const MAX_MISSES: usize = 200;
 
 /// The position of a block in its file.
@@ -204,9 +204,9 @@ pub(crate) const MAX_MISSES: usize = 200;
 pub(crate) struct BlockPosition {
     anchor: Anchor,
     letters: Option<Range<usize>>,
-    /// Bytes at the start of the block that its reader added: the number of a list item.
+    /// Number of bytes that the reader added at the start of the block, e.g. the number of a list item.
     reader_prefix_len: usize,
-    /// Whether only the ends match, because the reader repeated some of the text.
+    /// Whether only the start and the end of the block match, because the reader repeated some of the text.
     ends_only: bool,
 }
 
@@ -215,7 +215,7 @@ impl<'r> BlockFinder<'r> {
         BlockFinder { raw, cursor: 0, misses: 0 }
     }
 
-    /// Locates the next block.
+    /// Finds the position of the next block.
     pub(crate) fn next(&mut self, block: &Block) -> BlockPosition {
         let spot = BlockPosition { anchor: block.anchor.clone(), ..BlockPosition::default() };
         let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MAX_MISSES) else {
@@ -235,7 +235,7 @@ impl<'r> BlockFinder<'r> {
         };
         let ends_only = ends.is_some();
         let letters = letters.or(ends);
-        // A wrong match must not mislead the blocks after it: they start from the last good one.
+        // Drop a match beyond the block's own end, so that the search for the next blocks starts at the last good match.
         let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
         let letters = letters.filter(near);
         match &letters {
@@ -246,10 +246,10 @@ impl<'r> BlockFinder<'r> {
     }
 }
 
-/// Candidates tried as the first cell of a table.
+/// Maximum number of positions that are tried as the first cell of a table.
 const MAX_TABLE_CANDIDATES: usize = 50;
 
-/// The range from the first cell of a table to the last. A spanning cell repeats in the text, but not in the file.
+/// Finds a table, from its first cell to its last. A cell that spans columns repeats in the block, but not in the file.
 fn table_range(raw: &SourceText, table: &str, mut from: usize) -> Option<Range<usize>> {
     let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
     let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();
@@ -264,7 +264,7 @@ fn table_range(raw: &SourceText, table: &str, mut from: usize) -> Option<Range<u
     None
 }
 
-/// The end of consecutive cells from a position; a cell that repeats its neighbour may be absent.
+/// Returns the end of consecutive cells that start at `at`; a cell that repeats its neighbour may be absent.
 fn match_cells(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
     for (number, row) in rows.iter().enumerate() {
         for (column, cell) in row.iter().enumerate() {
@@ -281,7 +281,7 @@ fn match_cells(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usi
 }
 
 impl BlockPosition {
-    /// The bytes of a part of the block's text.
+    /// Returns the byte range in the file of a part of the block's text.
     pub(crate) fn bytes(&self, raw: Option<&SourceText>, text: &str, part: &Range<usize>) -> Option<Range<usize>> {
         if let (true, Some(start)) = (self.anchor.verbatim, self.anchor.byte_start) {
             let start = start as usize;
@@ -301,7 +301,7 @@ impl BlockPosition {
         raw?.bytes(&(at(part.start)..at(part.end)), text[start..part.end].trim_start_matches(". "))
     }
 
-    /// The place of a part of the block's text, as exact as the format allows.
+    /// Returns the location of a part of the block's text, as exactly as the format allows.
     pub(crate) fn place(&self, raw: Option<&SourceText>, text: &str, part: &Range<usize>) -> SourceLocation {
         let anchor = self.anchor.narrow_to(text, part.clone());
         let lines = anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it)));

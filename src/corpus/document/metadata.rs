@@ -1,4 +1,4 @@
-//! Metadata of a document for filters, scores and outlier detection: counts, flags and dates.
+//! Metadata found in the text of a document, for filters, scores and outlier detection: counts, flags and dates.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,16 +15,16 @@ use crate::corpus::objects::Objects;
 use crate::corpus::text::dates;
 use crate::model::FileKind;
 
-/// The metadata. Field names are the names in filters.
+/// Metadata of one document. The field names are the names in filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
-    /// Version of the parser that found them; older facts are found again.
+    /// Version of the parser that found the facts; facts of an older version are computed again.
     pub(crate) reader: u32,
     pub(crate) content_type: String,
     pub(crate) title: Option<String>,
     pub(crate) author: Option<String>,
-    /// As ISO 8601, as precise as written.
+    /// Publication date as ISO 8601, as precise as the document states it.
     pub(crate) published_at: Option<String>,
     pub(crate) domain_type: Option<String>,
     pub(crate) word_count: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The value of a field by name.
+    /// Returns the value of a field, given by its name.
     pub(crate) fn value_of(&self, name: &str) -> Option<FieldValue> {
         let text = |it: &Option<String>| it.clone().map(FieldValue::Text);
         Some(match name {
@@ -58,7 +58,7 @@ impl Facts {
         })
     }
 
-    /// A number by name.
+    /// Returns the value of a numeric field, given by its name.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         let count = match name {
             "year" => self.published_at.as_ref()?.get(..4)?.parse().ok()?,
@@ -78,7 +78,7 @@ impl Facts {
     }
 }
 
-/// The input for the facts of a document.
+/// The parts of a document from which facts are computed.
 pub(crate) struct FactsInput<'a> {
     pub(crate) source: &'a SourceDocument,
     pub(crate) kind: FileKind,
@@ -89,7 +89,7 @@ pub(crate) struct FactsInput<'a> {
     pub(crate) links: usize,
 }
 
-/// Computes the facts of a document.
+/// Computes the facts (counts, flags and dates) of a document.
 pub(crate) fn compute_facts(given: &FactsInput<'_>) -> Facts {
     let count = |schema: &str| given.objects.get(schema).map_or(0, |it| it.len() as u64);
     let stated = |keys: &[&str]| keys.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.clone());
@@ -149,7 +149,7 @@ fn content_type(given: &FactsInput<'_>, facts: &Facts) -> &'static str {
     }
 }
 
-/// The top-level domain of the host that a page came from.
+/// Returns the top-level domain of the host from which a web page was fetched.
 fn top_level_domain(given: &FactsInput<'_>) -> Option<String> {
     static CANONICAL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"(?i)<(?:link|meta)[^>]*(?:canonical|og:url)[^>]*(?:href|content)\s*=\s*["'](https?://[^"']+)"#)

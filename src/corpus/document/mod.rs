@@ -1,4 +1,4 @@
-//! A document as the verbs see it: passages, exact locations, metadata, and the cache of parsed documents.
+//! A document as verbs use it: passages, exact locations, metadata, and the cache of parsed documents.
 
 pub(in crate::corpus) mod cache;
 pub(in crate::corpus) mod loader;

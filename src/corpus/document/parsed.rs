@@ -15,30 +15,30 @@ use crate::corpus::text::words;
 use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Redactor;
 
-/// A link out of a document.
+/// A link in a document to a file or an address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Link {
     pub(crate) target: String,
     pub(crate) place: SourceLocation,
 }
 
-/// A parsed document; see the module docs.
+/// A parsed document: passages, objects, facts, links and terms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParsedDocument {
     pub(crate) facts: Facts,
     pub(crate) objects: Objects,
     pub(crate) passages: Vec<StoredPassage>,
     pub(crate) links: Vec<Link>,
-    /// `key: value` pairs that the document states.
+    /// The document's `key: value` pairs by key, each with its location.
     pub(crate) stated: BTreeMap<String, (String, SourceLocation)>,
-    /// Stems with their number of occurrences.
+    /// Number of occurrences of each word stem.
     pub(crate) terms: BTreeMap<String, u32>,
-    /// Parts that could not be read.
+    /// Descriptions of parts that could not be read.
     pub(crate) problems: Vec<String>,
 }
 
 impl ParsedDocument {
-    /// Parses a document. `raw` is the file's text, if the file is text.
+    /// Parses a document. `raw` is the content of the file, if the file is a text file.
     pub(crate) fn parse(
         extension: &str,
         kind: FileKind,
@@ -76,18 +76,18 @@ impl ParsedDocument {
         ParsedDocument { facts, objects, passages, links, stated, terms, problems }
     }
 
-    /// The headings in order.
+    /// Returns the heading passages in order.
     pub(crate) fn headings(&self) -> impl Iterator<Item = &StoredPassage> {
         self.passages.iter().filter(|it| it.part == PassageKind::Heading)
     }
 
-    /// Passages that hold running text.
+    /// Returns the passages that hold running text.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &StoredPassage> {
         self.passages.iter().filter(|it| matches!(it.part, PassageKind::Text | PassageKind::Item))
     }
 }
 
-/// Links in the text, and on web pages those of `<a>` tags.
+/// Finds the links in the text, and on web pages also those of `<a>` tags.
 fn find_links(source: &SourceDocument, redaction: Redaction) -> Vec<Link> {
     static TEXT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|\[\[([^\]|#]+)[^\]]*\]\]|\\(?:href|url)\{([^}]+)\}|\b(https?://[^\s<>")\]}]+)"#).expect("a constant")
@@ -106,12 +106,12 @@ fn find_links(source: &SourceDocument, redaction: Redaction) -> Vec<Link> {
         let anchors = ANCHORS.captures_iter(&raw.text).filter_map(|it| it.get(1));
         links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
     }
-    // Addresses can contain keys, and those of a web page come from the file itself, before redaction.
+    // Redact the targets again: addresses can contain keys, and those of a web page come from the unredacted file.
     links.iter_mut().for_each(|it| it.target = Redactor::new(redaction).redact(&it.target).into_owned());
     links
 }
 
-/// The first `key: value` pair of each key, from metadata, list items and tables with two columns.
+/// Returns the first `key: value` pair of each key in metadata, list items and tables with two columns.
 fn find_key_values(passages: &[StoredPassage]) -> BTreeMap<String, (String, SourceLocation)> {
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^\s*(?:[-*] )?(?:\*\*|__)?([\p{L}][\p{L}\d _/-]{1,40}?)(?:\*\*|__)?\s*[:=](?:\*\*)?\s+(.{1,300})$")
@@ -143,7 +143,7 @@ mod tests {
     use crate::corpus::document::stored_passage::{MAX_PASSAGES, MAX_TEXT_BYTES};
     use crate::model::{Anchor, Block, BlockKind};
 
-    /// Parses a word-processor document with this heading and this many one-letter paragraphs below it.
+    /// Parses an RTF document with this heading and this many one-letter paragraphs below the heading.
     fn parse_rtf(heading: &str, paragraphs: usize) -> ParsedDocument {
         let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let heading = (!heading.is_empty()).then(|| block(BlockKind::Heading(1), heading));

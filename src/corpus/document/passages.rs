@@ -1,4 +1,4 @@
-//! A document prepared for the extractors: passages with their role, their heading and their exact place.
+//! A document prepared for finding objects: passages with their role, their heading and their exact location.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::corpus::document::location::{BlockFinder, BlockPosition, MAX_MISSES, 
 use crate::corpus::text::code_blocks;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
-/// The role of a passage.
+/// What a passage is in its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassageRole {
     Heading(u8),
@@ -20,67 +20,68 @@ pub(crate) enum PassageRole {
     Facts,
 }
 
-/// A passage of a document.
+/// A passage of a document, e.g. a paragraph, with its role and location.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) role: PassageRole,
     pub(crate) text: String,
-    /// Index of the nearest heading passage above.
+    /// Index of the nearest heading passage above this one.
     pub(crate) heading: Option<usize>,
     /// Whether the document marks the passage as a quotation.
     pub(crate) quoted: bool,
     /// Code only: the language that the document states.
     pub(crate) language: Option<String>,
-    /// Code only: the symbol.
+    /// Code only: the symbol that the passage defines, e.g. a function.
     pub(crate) symbol: Option<String>,
-    /// Text of the whole block that contains the passage, and the offset of the passage in it.
+    /// Text of the whole block that contains the passage, and the offset of the passage in the block.
     block: String,
     offset: usize,
     spot: BlockPosition,
 }
 
 impl Passage {
-    /// Returns whether the passage is running text of a normal length.
+    /// Returns whether the passage is running text and not too long for a paragraph.
     pub(crate) fn is_prose(&self) -> bool {
         matches!(self.role, PassageRole::Prose | PassageRole::Item) && self.text.len() <= MAX_PARAGRAPH_BYTES
     }
 }
 
-/// Most nested tags that open a paragraph.
+/// Maximum number of nested tags at the start of a paragraph.
 const MAX_NESTED_TAGS: usize = 4;
 
-/// Most bytes of a tag; a tag with an address is long.
+/// Maximum bytes of a tag; tags with an address are long.
 const MAX_TAG_BYTES: usize = 2_000;
 
-/// Bytes searched for the tag around code or a table. A tag farther away belongs to something else, and an unbounded
+/// Bytes before code or a table in which its tag is searched. A tag farther away belongs to other text, and an unlimited
 /// search would scan the whole file for each passage.
 pub(crate) const TAG_SEARCH_BYTES: usize = 64 << 10;
 
-/// Most bytes kept of a heading. Some formats take whole paragraphs for headings, and all passages below repeat them.
+/// Maximum bytes of a heading; longer ones are truncated. Some formats mark paragraphs as headings, and every passage
+/// below a heading stores a copy.
 pub(crate) const MAX_HEADING_BYTES: usize = 640;
 
-/// Most bytes of a paragraph.
+/// Maximum bytes of a paragraph; longer text is machine-made.
 const MAX_PARAGRAPH_BYTES: usize = 16 << 10;
 
-/// The input of the extractors.
+/// The input of the code that finds objects.
 pub(crate) struct SourceDocument {
-    /// Lowercase extension.
+    /// Extension of the file in lower case.
     pub(crate) extension: String,
     pub(crate) title: Option<String>,
     pub(crate) passages: Vec<Passage>,
     pub(crate) raw: Option<SourceText>,
-    /// Code in light markup other than Markdown, which its reader took for prose.
+    /// Code blocks in light markup other than Markdown, which the reader did not recognize as code.
     pub(crate) snippets: Vec<code_blocks::CodeBlock>,
 }
 
-/// Common headings of plain text, which has no heading marks.
+/// Common section headings in plain text, which has no heading markup.
 static PLAIN_HEADING: LazyLock<Regex> = LazyLock::new(|| {
     let names = "abstract|introduction|background|methods?|methodology|materials and methods|approach|procedure|experimental setup|study design|data collection|participants and (?:procedures?|methods?|design)|(?:patients|subjects) and methods?|results|discussion|conclusions?|references|bibliography|works cited|literature|sources|glossary|definitions|definition of terms|terms|pros|cons|advantages|disadvantages";
     Regex::new(&format!(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:{names})\s*:?$")).expect("the pattern is a constant")
 });
 
 impl SourceDocument {
-    /// Splits a document into passages. `raw` is the file's text, if the file is text.
+    /// Splits a document into passages. `raw` is the content of the file, if the file is a text file.
     pub(crate) fn new(extension: &str, document: Document, raw: Option<String>) -> SourceDocument {
         let markup = match extension {
             "html" | "htm" | "xhtml" | "xml" => Markup::Tags,
@@ -142,7 +143,7 @@ impl SourceDocument {
         source
     }
 
-    /// Adds a passage. A heading line at the start of plain text becomes a passage of its own.
+    /// Adds a passage. If plain text starts with a heading line, that line becomes a passage of its own.
     fn add_passage(&mut self, passage: Passage) {
         let first_line = passage.text.lines().next().unwrap_or_default();
         let plain = matches!(passage.role, PassageRole::Prose) && PLAIN_HEADING.is_match(first_line.trim());
@@ -171,24 +172,24 @@ impl SourceDocument {
         }
     }
 
-    /// The heading above a passage, cut to its maximum length.
+    /// Returns the heading above a passage, truncated to [`MAX_HEADING_BYTES`].
     pub(crate) fn heading(&self, passage: &Passage) -> &str {
         let text = passage.heading.map_or("", |at| self.passages[at].text.as_str());
         &text[..text.floor_char_boundary(MAX_HEADING_BYTES)]
     }
 
-    /// The place of a part of a passage.
+    /// Returns the location of a part of a passage.
     pub(crate) fn place(&self, passage: &Passage, part: &Range<usize>) -> SourceLocation {
         let part = part.start + passage.offset..part.end + passage.offset;
         passage.spot.place(self.raw.as_ref(), &passage.block, &part)
     }
 
-    /// The place of a whole passage.
+    /// Returns the location of a whole passage.
     pub(crate) fn place_of(&self, passage: &Passage) -> SourceLocation {
         self.place(passage, &(0..passage.text.len()))
     }
 
-    /// The bytes of a part of a passage.
+    /// Returns the byte range in the file of a part of a passage.
     pub(crate) fn bytes(&self, passage: &Passage, part: &Range<usize>) -> Option<Range<usize>> {
         let part = part.start + passage.offset..part.end + passage.offset;
         passage.spot.bytes(self.raw.as_ref(), &passage.block, &part)
@@ -199,7 +200,7 @@ impl SourceDocument {
         matches!(self.extension.as_str(), "html" | "htm" | "xhtml")
     }
 
-    /// The bytes of a passage with the tags around it: its opening tags, and those after its last word.
+    /// Returns the bytes of a passage including its opening tags and the tags after its last word.
     pub(crate) fn markup_around(&self, passage: &Passage) -> Option<Range<usize>> {
         let bytes = self.bytes(passage, &(0..passage.text.len()))?;
         let text = &self.raw.as_ref()?.text;
@@ -226,14 +227,14 @@ impl SourceDocument {
         Some(start..end)
     }
 
-    /// The range of `words` in a passage for the occurrence inside these bytes of the file.
+    /// Finds `words` in a passage: the occurrence that lies in these bytes of the file. Returns its range in the passage.
     pub(crate) fn locate_words(&self, passage: &Passage, words: &str, bytes: &Range<usize>) -> Option<Range<usize>> {
         let mut found = passage.text.match_indices(words).map(|it| it.0..it.0 + words.len());
         found.find(|it| !it.is_empty() && self.bytes(passage, it).is_some_and(|it| bytes.contains(&it.start)))
     }
 
-    /// Passages that hold running text. A passage longer than any paragraph is machine-made; searching it would be
-    /// quadratic.
+    /// Returns the passages that hold running text. Leaves out a passage longer than any paragraph, which is machine-made
+    /// and would take quadratic time to search.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &Passage> {
         self.passages.iter().filter(|it| it.is_prose())
     }
@@ -287,14 +288,14 @@ fn ends_block(tag: &str) -> bool {
     BLOCKS.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// HTML without its tags, on one line.
+/// Returns HTML without its tags, on one line.
 pub(crate) fn strip_tags(html: &str) -> String {
     static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new("<[^>]*>").expect("a constant"));
     let text = TAG.replace_all(html, "").replace("&amp;", "&").replace("&nbsp;", " ").replace("&#39;", "'");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The byte ranges of the outermost `blockquote` elements.
+/// Returns the byte ranges of the outermost `blockquote` elements.
 fn blockquotes(html: &str) -> Vec<Range<usize>> {
     let lower = html.to_ascii_lowercase();
     let mut found = Vec::new();
@@ -307,8 +308,8 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Gives a table of a mail its place in the HTML part, at or after a byte, and returns its end. An encoded HTML part has
-/// no such places.
+/// Sets the location of a table of a mail to its bytes in the HTML part, at or after byte `from`, and returns the end of
+/// the table. An encoded HTML part has no byte positions.
 fn place_in_page(page: &SourceText, block: &mut Block, from: usize) -> Option<usize> {
     let start = from + page.text[from..].find("<table")?;
     let anchor = Anchor { byte_start: Some(start as u64), ..Anchor::default() };
@@ -321,7 +322,7 @@ fn place_in_page(page: &SourceText, block: &mut Block, from: usize) -> Option<us
     Some(bytes.end)
 }
 
-/// Returns whether the reader names this part of a file a quotation.
+/// Returns whether the reader marks this part of a file as a quotation.
 fn is_quote_part(part: &str) -> bool {
     part.rsplit(", ").next() == Some("quote")
 }
@@ -339,7 +340,7 @@ fn is_quoted(raw: &SourceText, bytes: &Range<usize>, extension: &str, quotes: &[
     marked && matches!(extension, "md" | "markdown" | "mdx" | "qmd" | "rmd" | "txt" | "text" | "eml" | "")
 }
 
-/// The language stated by a fence, a class or a notebook.
+/// Returns the programming language that a code fence, an HTML class or a notebook states.
 fn stated_language(raw: &SourceText, bytes: &Range<usize>, extension: &str) -> Option<String> {
     static CLASS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
@@ -360,7 +361,7 @@ fn stated_language(raw: &SourceText, bytes: &Range<usize>, extension: &str) -> O
     named.map(|it| code_blocks::canonical_language(&it).to_string())
 }
 
-/// The programming language of a notebook.
+/// Returns the programming language that a notebook states.
 fn notebook_language(notebook: &str) -> String {
     static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")

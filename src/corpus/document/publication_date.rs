@@ -1,5 +1,5 @@
-//! The publication date of a document, only if the document states it. Any other date in a text belongs to something
-//! else, and a missing date is better than a wrong one.
+//! Finds the publication date of a document, only if the document states it. Other dates in the text are not used,
+//! because they belong to other things, and a missing date is better than a wrong one.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ use crate::corpus::document::stored_passage::{PassageKind, StoredPassage};
 use crate::corpus::text::dates;
 use crate::corpus::text::words::normalize_key;
 
-/// Bytes at the start of a document in which a date label is about all of it; further down it can be about a part.
+/// Maximum offset in bytes of a date label: further down, a date may belong to a part of the document only.
 const MAX_LABEL_OFFSET: usize = 2_000;
 
-/// Bytes of a web page that are searched: pages state their date in the head or above the text.
+/// Bytes at the start of a web page that are searched: pages state their date in the head or above the text.
 const PAGE_HEAD_BYTES: usize = 512 << 10;
 
-/// Keys of metadata, front matter and mail headers, the most specific first.
+/// Keys of metadata, front matter and mail headers that hold the date, the most specific first.
 const METADATA_KEYS: [&str; 16] = [
     "published",
     "published_at",
@@ -69,36 +69,36 @@ static TIME_TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)<time\b([^>
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"([A-Za-z][\w:-]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?"#).expect("a constant")
 });
-/// JSON-LD in a page.
+/// A date in the JSON-LD data of a web page.
 static LINKED_DATA: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#""datePublished"\s*:\s*"([^"]{4,40})""#).expect("a constant"));
 
-/// A label at the start of a line or after a gap; the date comes next.
+/// A date label, e.g. `Published:`, at the start of a line or after a gap; the date follows it.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| {
     let begin = r"(?im)(?:^|[ \t]{2,}|[|·•;]|[\t ](?:–|—)\s)[^\p{L}\d\n>]{0,8}";
     let clear = r"(?:(?:first|originally|date)[ \t]+)?(?:published|posted|released|issued)|publication[ \t]+date|release[ \t]+date|date[ \t]+of[ \t]+(?:publication|issue)|pubdate|veröffentlicht|erschienen|publiée?|publicado|pubblicato";
-    // `Date palms` and `data` are ordinary words, so these labels need a separator after them.
+    // These labels need a separator after them, because `Date palms` and `data` are ordinary words.
     let marked = r"(?:date|dated|datum|fecha|data|sent|revdate)";
     Regex::new(&format!(r"{begin}(?:(?P<clear>{clear})\b|{marked}[\s*_]*[:=|{{])")).expect("a constant")
 });
-/// Text allowed between a label and its date: `online on Monday, `, `by Ann Stone on `.
+/// Text that may stand between a label and its date: `online on Monday, `, `by Ann Stone on `.
 static BETWEEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"^(?:\s+online)?[\s:=|*_–—{<"'\[(-]*(?:by\s[^,\n]{1,40}?(?:,\s*|\s+on\s+))?(?:(?:on|am|le|el|il|in)\s+)?(?:\p{L}{2,10}\.?,?\s+)?$"#,
     )
     .expect("a constant")
 });
-/// A label followed by nothing but a year.
+/// A year as the only text after a label.
 static YEAR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\D{0,12}\b((?:1[5-9]|20)[0-9][0-9])[\s.)}\]|*_]*$").expect("a constant"));
 
-/// Returns the publication date that a document states, as ISO 8601 and as precise as written. An ambiguous date (two
-/// possible days) gives `None`.
+/// Returns the publication date that a document states, as ISO 8601 and as precise as written. Returns `None` for an
+/// ambiguous date, which could be two different days.
 pub(crate) fn publication_date(source: &SourceDocument, passages: &[StoredPassage]) -> Option<String> {
     date_in_metadata(passages).or_else(|| date_in_page(source)).or_else(|| labelled_date(passages))
 }
 
-/// The date in metadata, front matter or mail headers.
+/// Returns the date in metadata, front matter or mail headers.
 fn date_in_metadata(passages: &[StoredPassage]) -> Option<String> {
     let facts = passages.iter().filter(|it| it.part == PassageKind::Facts);
     let pairs: Vec<(String, &str)> = facts
@@ -109,7 +109,7 @@ fn date_in_metadata(passages: &[StoredPassage]) -> Option<String> {
     METADATA_KEYS.iter().find_map(|key| pairs.iter().filter(|it| it.0 == *key).find_map(|it| leading_date(it.1)))
 }
 
-/// The date of a web page: its `meta` tags, else JSON-LD, else the first `time` tag, preferring one marked as published.
+/// Returns the date of a web page: from `meta` tags, else JSON-LD, else the first `time` tag, preferably a published one.
 fn date_in_page(source: &SourceDocument) -> Option<String> {
     let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
     let html = &raw.text[..raw.text.floor_char_boundary(PAGE_HEAD_BYTES)];
@@ -134,7 +134,7 @@ fn date_in_page(source: &SourceDocument) -> Option<String> {
     own.or_else(|| times.iter().find_map(time_tag_date))
 }
 
-/// The name and the content of a `meta` tag.
+/// Returns the name and the content of a `meta` tag.
 fn meta_content(attributes: &str) -> Option<(String, &str)> {
     let name = ["name", "property", "itemprop"].iter().find_map(|it| attribute_value(attributes, it))?;
     Some((name.to_ascii_lowercase(), attribute_value(attributes, "content")?))
@@ -149,7 +149,7 @@ fn time_tag_date(&(attributes, text): &(&str, &str)) -> Option<String> {
     leading_date(attribute_value(attributes, "datetime").unwrap_or(text))
 }
 
-/// A label near the start of the text, directly followed by a date.
+/// Returns the date that directly follows a date label near the start of the text.
 fn labelled_date(passages: &[StoredPassage]) -> Option<String> {
     let mut seen = 0;
     for passage in passages {
@@ -170,12 +170,12 @@ fn date_after_label(text: &str, label: &regex::Captures<'_>) -> Option<String> {
     let rest = text[label.get(0)?.end()..].lines().next()?;
     match dates::find(rest).into_iter().next() {
         Some(found) => found.iso.filter(|_| BETWEEN.is_match(&rest[..found.range.start])),
-        // `Published 1984` is as clear as `Published: 1984`.
+        // Without a full date, accept a year alone: `Published 1984` is as clear as `Published: 1984`.
         None => YEAR.captures(rest).filter(|_| rest.len() < 24).map(|it| it[1].to_string()),
     }
 }
 
-/// The date that a value consists of or starts with.
+/// Returns the date at the start of a value.
 fn leading_date(value: &str) -> Option<String> {
     let value = value.trim().trim_matches(['"', '\'']);
     match dates::find(value).into_iter().next() {

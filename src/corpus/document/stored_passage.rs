@@ -1,20 +1,20 @@
-//! Passages as they are stored: their kinds, their limits, and the version of the stored form.
+//! Passages in the form that is stored: their kinds, their limits, and the version of that form.
 
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::passages::{PassageRole, SourceDocument};
 
-/// Version of the parsed form. Raise it with every change of the parser: older cached documents are parsed again.
+/// Version of the parser. Raise it with every change of the parser, so that cached documents are parsed again.
 pub(crate) const PARSER_VERSION: u32 = 6;
 
-/// Most bytes of text kept of one document, including the headings and places that its passages repeat.
+/// Maximum bytes of text kept of one document, including the headings and locations that its passages repeat.
 pub(super) const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// Most passages kept of one document: a passage has a fixed overhead, and many hold a single word.
+/// Maximum number of passages kept of one document: each has a fixed overhead, and many hold a single word.
 pub(super) const MAX_PASSAGES: usize = 50_000;
 
-/// The kind of a passage.
+/// What a passage is in its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PassageKind {
@@ -26,17 +26,17 @@ pub(crate) enum PassageKind {
     Facts,
 }
 
-/// A passage as stored.
+/// A passage in the form in which it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredPassage {
     pub(crate) part: PassageKind,
     pub(crate) text: String,
-    /// The heading above it.
+    /// The heading above the passage.
     pub(crate) section: String,
     pub(crate) place: SourceLocation,
 }
 
-/// The passages of a document, up to the limits.
+/// Returns the passages of a document in stored form, up to the limits.
 pub(super) fn stored_passages(source: &SourceDocument) -> Vec<StoredPassage> {
     let mut left = MAX_TEXT_BYTES;
     let mut kept = Vec::new();

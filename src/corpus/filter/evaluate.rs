@@ -1,4 +1,4 @@
-//! Evaluates filters.
+//! Evaluates parsed filters on the metadata of documents.
 
 use globset::GlobMatcher;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::corpus::filter::fields::FilterField;
 use crate::corpus::text::dates;
 use crate::filter::{Node, Operator, equals_ignoring_case};
 
-/// A value of a document.
+/// The value of a field of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FieldValue {
     Text(String),
@@ -17,7 +17,7 @@ pub(crate) enum FieldValue {
 }
 
 impl FieldValue {
-    /// The value as shown in an answer: a moment as its day.
+    /// Returns the value as JSON for an answer; a time is shown as its day.
     pub(crate) fn value(&self) -> Value {
         match self {
             FieldValue::Text(text) => json!(text),
@@ -31,7 +31,7 @@ impl FieldValue {
 #[derive(Clone, Debug)]
 pub(super) enum FilterOperand {
     Is(FieldValue),
-    /// A text with `*`.
+    /// A pattern: a text with `*`.
     Glob(GlobMatcher),
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The fields that it reads.
+    /// Returns the fields that the filter compares.
     pub(crate) fn fields(&self) -> &[&'static FilterField] {
         &self.fields
     }
 
-    /// Returns whether a document matches; `None` if a missing value leaves it undecided.
+    /// Returns whether a document matches the filter; `None` if a missing value leaves that undecided.
     pub(crate) fn evaluate(&self, value: &dyn Fn(&'static FilterField) -> Option<FieldValue>) -> Option<bool> {
         self.root.evaluate(&|it| value(it.field).map(|datum| compare(&datum, it.operator, &it.wanted)))
     }

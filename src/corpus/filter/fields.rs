@@ -1,4 +1,4 @@
-//! The fields of filters and their aliases.
+//! The fields that filters may name, and their aliases.
 
 use crate::catalog::Column;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
@@ -12,16 +12,16 @@ pub(crate) enum FieldType {
     Moment,
 }
 
-/// The source of a field's value.
+/// Where the value of a field comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldSource {
-    /// A catalog column, known for every file.
+    /// A column of the catalog, known for every file.
     Catalog(Column),
-    /// A fact, known once the document was parsed.
+    /// A fact found in the document's text, known once the document was parsed.
     Fact(&'static str),
 }
 
-/// A filter field.
+/// A field that a filter may compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilterField {
     pub(crate) name: &'static str,
@@ -71,7 +71,7 @@ pub(crate) const FILTER_FIELDS: &[FilterField] = &[
     fact("has_methodology", FieldType::Flag),
 ];
 
-/// Aliases of fields.
+/// Other names of fields, as (alias, name).
 const ALIASES: &[(&str, &str)] = &[
     ("citations", "citation_count"),
     ("references", "reference_count"),
@@ -89,7 +89,7 @@ pub(crate) fn field_by_name(name: &str) -> Option<&'static FilterField> {
     FILTER_FIELDS.iter().find(|it| it.name == name)
 }
 
-/// Resolves a numeric metadata field of documents.
+/// Returns the name of a numeric field of documents, given by its name or alias; any other field is an error.
 pub(crate) fn numeric_field(field: &str) -> ApiResult<&'static str> {
     match field_by_name(field) {
         Some(known)
@@ -99,7 +99,7 @@ pub(crate) fn numeric_field(field: &str) -> ApiResult<&'static str> {
             Ok(known.name)
         }
         Some(known) => {
-            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is no number of a document", known.name))
+            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is not a numeric field of documents", known.name))
                 .field("constraints.field"))
         }
         None => {

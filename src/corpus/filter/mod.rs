@@ -1,8 +1,8 @@
 //! Boolean filters over metadata: `content_type=academic AND (year>=2020 OR NOT has_abstract)`.
 //!
-//! A comparison with a missing value is neither true nor false, and neither is its negation (Kleene's logic). Such a
-//! document does not match, and is counted as undecided. Conditions about meaning are rejected with an error of their own,
-//! distinct from typos.
+//! A comparison with a missing value is neither true nor false, and neither is its negation (Kleene's logic). A document
+//! for which the whole filter is undecided does not match, and is counted as undecided. Conditions about the meaning of
+//! texts are rejected with an error of their own, distinct from misspellings.
 
 mod evaluate;
 mod fields;

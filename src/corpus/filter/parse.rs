@@ -1,4 +1,4 @@
-//! Parses the comparisons of a filter over metadata.
+//! Parses filters over metadata, e.g. `year>=2020 AND has_abstract`.
 
 use globset::GlobBuilder;
 
@@ -9,7 +9,7 @@ use crate::corpus::text::dates;
 use crate::filter::{Comparison, FilterError, Operator, parse_filter, unquoted_words};
 use crate::model::MAX_GLOB;
 
-/// Words that ask for meaning.
+/// Words in conditions about the meaning of a text, which filters do not support.
 const SEMANTIC_WORDS: &[&str] = &[
     "about",
     "argues",
@@ -83,7 +83,7 @@ impl From<FilterError> for ApiError {
     }
 }
 
-/// Also matches names such as `argues_against`.
+/// Returns whether a word asks for meaning; also matches names such as `argues_against`.
 fn is_semantic(word: &str) -> bool {
     word.to_lowercase().split('_').any(|it| SEMANTIC_WORDS.contains(&it))
 }
@@ -112,10 +112,11 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
     };
     let datum = match field.kind {
         FieldType::Text | FieldType::Flag if !operator.is_equality() => {
-            let refusal = ApiError::new(ApiErrorKind::TypeError, format!("`{}` has no order", field.name));
+            let refusal =
+                ApiError::new(ApiErrorKind::TypeError, format!("`{}` cannot be compared by order", field.name));
             return Err(refusal.field("filter").action("use = or !="));
         }
-        // A longer glob would make the matcher panic.
+        // Reject a long pattern with `*`, because it would make the matcher panic.
         FieldType::Text if value.contains('*') && value.len() > MAX_GLOB => {
             return Err(invalid_filter(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
         }

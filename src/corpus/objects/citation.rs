@@ -1,4 +1,4 @@
-//! Citations: numbers in brackets, authors with a year, TeX and Markdown keys, footnote marks.
+//! Finds citations: numbers in brackets, authors with a year, TeX and Markdown keys, footnote marks.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,21 +13,21 @@ use crate::corpus::objects::reference::{NUMBERED, is_reference_heading};
 use crate::corpus::text::words::truncate_to_line;
 use crate::text::trimmed_sentences;
 
-/// Longest range of numbers in one citation: `[3-40]` is not a citation.
+/// Maximum length of a range of numbers in one citation: `[3-40]` is not a citation.
 const MAX_RANGE: u32 = 30;
 
-/// Most citations of one paragraph; a paragraph with more is a list of numbers.
+/// Maximum citations of one paragraph; a paragraph with more is a list of numbers.
 const MAX_CITATIONS: usize = 200;
 
-/// A paragraph of links to works counts as citing only with this many other words.
+/// Minimum number of other words in a paragraph of links to works; with fewer, the paragraph does not cite the works.
 const MIN_OTHER_WORDS: usize = 4;
 
-/// A family name with its particles.
+/// Pattern of a family name with its particles.
 const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
 
 const YEAR: &str = r"(?:(?:1[6-9]|20)\d\d[a-z]?|n\.d\.|in press|forthcoming)";
 
-/// A party of a court case, or the name of a ship in its place.
+/// Pattern of a party of a court case, or of the name of a ship in its place.
 const PARTY: &str = r"(?:\p{Lu}[\p{L}’'.&-]*|&)(?:,?\s+(?:\p{Lu}[\p{L}’'.&-]*|&|of|the|for|and|de)){0,6}";
 
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
@@ -35,7 +35,7 @@ static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\[(\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*){}\]", place.replace("(?:,", "(?i:,")))
         .expect("a constant")
 });
-/// `[1]–[3]`.
+/// A range of citations with brackets around each number: `[1]–[3]`.
 static SPAN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(\d{1,3})\]\s?[–-]\s?\[(\d{1,3})\]").expect("a constant"));
 static AUTHOR_YEAR: LazyLock<Regex> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ static AUTHOR_YEAR: LazyLock<Regex> = LazyLock::new(|| {
     let authors = authors();
     let one =
         format!(r"{lead}{authors},?\s+{YEAR}(?:,\s+(?:1[6-9]|20)\d\d[a-z])*(?:, pp?\.\s?\d+(?:[–-]\d+)?|:\s?\d+)?");
-    // A remark may follow: `(Porter 1996; but see Hanson (2001))`.
+    // The pattern also ends at `;`, because a remark may follow: `(Porter 1996; but see Hanson (2001))`.
     Regex::new(&format!(r"\({one}(?:;\s+{one})*(?:\)|;)")).expect("a constant")
 });
 static NARRATIVE: LazyLock<Regex> =
@@ -55,30 +55,30 @@ static KEYS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 static FOOTNOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[\^([\w-]+)\]").expect("a constant"));
-/// `[Pugh2014]_`, `[#note]_` and `[1]_` in reStructuredText.
+/// Citations in reStructuredText: `[Pugh2014]_`, `[#note]_` and `[1]_`.
 static UNDERLINED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(#?[\w.:+-]+|#|\*)\]_(?:\b|$|\W)").expect("a constant"));
-/// `A v. B, 217 N.Y. 382 (1916)`.
+/// A court case: `A v. B, 217 N.Y. 382 (1916)`.
 static CASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
         r"{PARTY}\s+v\.?\s+{PARTY},\s+\d{{1,4}}\s+\p{{Lu}}[\p{{L}}.]*(?:\s?[\p{{Lu}}\d][\p{{L}}\d.]*){{0,3}}\s+\d{{1,5}}(?:,\s+\d{{1,5}})*(?:\s+\([^()]{{0,30}}\d{{4}}\))?"
     ))
     .expect("a constant")
 });
-/// `A v B [2001] EWCA Civ 12`, `[1983] 1 AC 736`.
+/// A court case with a neutral or a British citation: `A v B [2001] EWCA Civ 12`, `[1983] 1 AC 736`.
 static NEUTRAL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
         r"(?:{PARTY}\s+v\.?\s+{PARTY},?\s+)?\[(?:1[6-9]|20)\d\d\]\s+(?:\d{{1,2}}\s+)?\p{{Lu}}{{2,}}\w*(?:\s+\p{{Lu}}\p{{Ll}}+)?\s+\d{{1,5}}\b"
     ))
     .expect("a constant")
 });
-/// `15 U.S.C. § 2064`, `29 C.F.R. § 1926.1053(b)`.
+/// A law of the United States: `15 U.S.C. § 2064`, `29 C.F.R. § 1926.1053(b)`.
 static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\b\d{1,3}\s+(?:U\.\s?S\.\s?C\.|USC|C\.\s?F\.\s?R\.|CFR)(?:\s+§{1,2}|\s+[Ss]ec\.)?\s*\d[\w-]*(?:\.\d[\w-]*)*(?:\(\w{1,4}\))*")
         .expect("a constant")
 });
 
-/// A cheap test that every match of the three legal patterns passes.
+/// A fast test that is true for every text in which one of the three legal patterns matches.
 static LAW_PREFILTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
 });
@@ -113,7 +113,7 @@ const NOT_AUTHORS: &[&str] = &[
     "Autumn",
 ];
 
-/// Finds the citations of a document, outside of its reference list.
+/// Finds the citations of a document, outside its reference list.
 pub(crate) fn find_citations(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
     let last = highest_reference_number(source);
@@ -144,7 +144,7 @@ pub(crate) fn find_citations(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// Links to works by DOI. A paragraph that holds nothing else gives the DOI of its own document.
+/// Returns links to works by DOI. Returns none for a paragraph of links only: it states the DOI of its own document.
 fn linked_works(source: &SourceDocument, passage: &Passage) -> Vec<(Range<usize>, String)> {
     let found = doi_links::find_doi_links(source, passage);
     if found.is_empty() || doi_links::count_unlinked_words(&passage.text, &found) < MIN_OTHER_WORDS {
@@ -153,14 +153,14 @@ fn linked_works(source: &SourceDocument, passage: &Passage) -> Vec<(Range<usize>
     found.into_iter().filter_map(|it| Some((it.words?, it.doi))).collect()
 }
 
-/// Returns whether the text is itself a note or a reference.
+/// Returns whether a text is itself a note or a reference.
 fn is_note(text: &str) -> bool {
     static NOTE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^\[\^?[\w-]+\]:?\s|^\\bibitem|^\.\. \[").expect("a constant"));
     NOTE.is_match(text)
 }
 
-/// The highest reference number, if references are numbered. Notes do not count: a text can have both.
+/// Returns the highest reference number, if references are numbered. Ignores notes, which have their own numbers.
 fn highest_reference_number(source: &SourceDocument) -> Option<u32> {
     let entries = source.passages.iter().filter(|it| is_reference_heading(source.heading(it)));
     let number = |found: regex::Captures<'_>| found.iter().skip(1).flatten().next()?.as_str().parse().ok();
@@ -177,7 +177,7 @@ fn rst_marks(text: &str) -> Vec<CitationMark> {
 
 type CitationMark = (Range<usize>, Option<u32>, f64);
 
-/// The citation marks of a paragraph. A pair such as `[10, 20]` beyond the last reference is an interval.
+/// Finds the citations in a paragraph. A pair such as `[10, 20]` above the last reference number is an interval.
 fn find_marks(text: &str, last: Option<u32>) -> Vec<CitationMark> {
     let mut found = numbered_marks(text);
     if let Some(last) = last {
@@ -192,7 +192,7 @@ fn find_marks(text: &str, last: Option<u32>) -> Vec<CitationMark> {
     found
 }
 
-/// `[3]`, `[2, 5-7]` and `[1]–[3]`: one mark for each number.
+/// Finds `[3]`, `[2, 5-7]` and `[1]–[3]`, as one citation for each number.
 fn numbered_marks(text: &str) -> Vec<CitationMark> {
     let mut found: Vec<CitationMark> = Vec::new();
     let mut spans: Vec<Range<usize>> = Vec::new();
@@ -204,7 +204,7 @@ fn numbered_marks(text: &str) -> Vec<CitationMark> {
             spans.push(range);
         }
     }
-    // `[5][7]` are two citations; `[text][7]` is a link.
+    // Tell `[5][7]`, which are two citations, from `[text][7]`, which is a link.
     let mut before: Option<(usize, bool)> = None;
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
@@ -221,11 +221,11 @@ fn numbered_marks(text: &str) -> Vec<CitationMark> {
     found
 }
 
-/// Authors with a year, citation keys, and legal citations.
+/// Finds authors with a year, citation keys, and legal citations.
 fn named_marks(text: &str) -> Vec<CitationMark> {
     let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
     let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
-    // The legal patterns are slow: they only run on paragraphs that pass a cheap test.
+    // Run the slow legal patterns only on paragraphs that pass the fast test.
     let law = law.into_iter().filter(|_| LAW_PREFILTER.is_match(text));
     let is_named = |it: &Range<usize>| {
         let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
@@ -239,7 +239,7 @@ fn named_marks(text: &str) -> Vec<CitationMark> {
     found
 }
 
-/// Strips a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
+/// Removes a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
 fn strip_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()
@@ -250,7 +250,7 @@ fn strip_lead(text: &str, range: Range<usize>) -> Range<usize> {
     range.start + lead.map_or(0, |it| it.len())..range.end
 }
 
-/// `row[1]`, `[1](link)`, `[1]: link` and list numbers are not citations.
+/// Returns whether a number in brackets is not a citation: `row[1]`, `[1](link)`, `[1]: link`, list numbers.
 fn is_index(text: &str, range: &Range<usize>) -> bool {
     let before = &text[..range.start];
     let in_code = before.matches('`').count() % 2 == 1;
@@ -262,8 +262,8 @@ fn is_index(text: &str, range: &Range<usize>) -> bool {
     makes_link(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
 }
 
-/// Returns whether the text after brackets makes them a link: `(`, `:` and `[name]` do; `[3]` and `[citation needed]` do
-/// not.
+/// Returns whether the text after brackets makes them a link. `(`, `:` and `[name]` do; `[3]` and `[citation needed]`
+/// do not.
 fn makes_link(text: &str, end: usize) -> bool {
     match text[end..].chars().next() {
         Some('(' | ':') => true,
@@ -275,18 +275,18 @@ fn makes_link(text: &str, end: usize) -> bool {
     }
 }
 
-/// The bracketed text at the start of `text`.
+/// Returns the bracketed text at the start of `text`.
 fn next_bracket(text: &str) -> &str {
     text.find(']').map_or("", |it| &text[..=it])
 }
 
-/// The numbers of `3, 5-7`.
+/// Parses the numbers of a citation such as `3, 5-7`.
 fn parse_numbers(text: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for part in text.split([',', ';']) {
         let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
         match ends.as_slice() {
-            // Counts from 0 are program indexes, and intervals begin at 0.
+            // Reject numbers that begin with 0: they are program indexes or intervals.
             [0] | [0, _] => return Vec::new(),
             [one] => found.push(*one),
             [first, last] if first < last && last - first <= MAX_RANGE => found.extend(*first..=*last),

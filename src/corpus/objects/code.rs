@@ -1,4 +1,4 @@
-//! Code: passages that the format marks as code, and every symbol of a source file.
+//! Finds code: passages that the format marks as code, and every symbol of a source file.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::corpus::objects::object::Object;
 use crate::corpus::text::code_blocks;
 use crate::corpus::text::words::truncate_to_line;
 
-/// Most characters kept of the heading or sentence above the code.
+/// Maximum characters kept of the heading or sentence above the code.
 const CONTEXT: usize = 120;
 
-/// The format in which each line of code is a paragraph.
+/// Extension of the format in which each line of code is its own paragraph.
 const LINE_BY_LINE: &str = "docx";
 
 /// Finds the code of a document.
@@ -26,7 +26,7 @@ pub(crate) fn find_code(source: &SourceDocument) -> Vec<Object> {
         }
         let place = source.place_of(passage);
         if source.extension == "ipynb" && last.is_some_and(|it| source.place_of(it).part == place.part) {
-            // The second part of a notebook cell is its output.
+            // Skip the second part of a notebook cell, which is the cell's output.
             continue;
         }
         if own_language.is_none()
@@ -47,7 +47,7 @@ pub(crate) fn find_code(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// Returns whether two code passages are parts of the same listing: only white space lies between them.
+/// Returns whether two code passages are parts of one listing, with only white space between them.
 fn is_same_listing(source: &SourceDocument, before: &Passage, after: &Passage) -> bool {
     if source.extension == LINE_BY_LINE {
         return true;
@@ -63,7 +63,7 @@ fn is_same_listing(source: &SourceDocument, before: &Passage, after: &Passage) -
 
 fn append(object: &mut Object, between: &str, passage: &Passage, place: &SourceLocation) {
     object.place = object.place.merge(place);
-    // Appends in place: a listing can have as many parts as lines.
+    // Append to the existing text instead of building a new one: a listing can have as many parts as lines.
     if let Some(Value::String(text)) = object.fields.get_mut("text") {
         text.push_str(between);
         text.push_str(&passage.text);
@@ -100,7 +100,7 @@ fn new_code_object(
     Object::new(place, confidence, fields)
 }
 
-/// The heading above the code, else the text before it.
+/// Returns the heading above the code, or the text before it if there is no heading.
 fn code_context(source: &SourceDocument, at: usize) -> String {
     let heading = source.heading(&source.passages[at]);
     if !heading.is_empty() {
@@ -109,10 +109,10 @@ fn code_context(source: &SourceDocument, at: usize) -> String {
     at.checked_sub(1).map_or(String::new(), |it| truncate_to_line(&source.passages[it].text, CONTEXT))
 }
 
-/// The headings of a document and their positions in the file.
+/// The headings of a document and their byte positions in the file.
 struct Headings<'s> {
     texts: Vec<&'s str>,
-    /// For each heading, the smallest start byte from it onwards: headings need not be in file order.
+    /// For each heading, the smallest start byte of it and all later headings, which need not be in file order.
     lowest: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ impl<'s> Headings<'s> {
         Headings { texts, lowest }
     }
 
-    /// The last heading before a byte.
+    /// Returns the last heading before a byte of the file.
     fn before(&self, byte: usize) -> &'s str {
         let count = self.lowest.partition_point(|it| *it < byte);
         count.checked_sub(1).map_or("", |it| self.texts[it])

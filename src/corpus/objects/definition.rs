@@ -1,4 +1,4 @@
-//! Definitions: defining sentences, marked terms, glossaries and definition lists.
+//! Finds definitions: defining sentences, marked terms, glossaries and definition lists.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -12,46 +12,46 @@ use crate::corpus::objects::reference::is_reference_heading;
 use crate::corpus::objects::term::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
 
-/// Confidence from which a sentence states itself that it defines.
+/// Minimum confidence of a sentence that clearly defines a term.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
-/// `(a) ` at the start of a line.
+/// The mark of a clause at the start of a line, e.g. `(a) `.
 static CLAUSE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
 
-/// Lines searched backwards for the directive above a passage.
+/// Maximum number of lines above a passage in which its directive is searched.
 const MAX_LINES_ABOVE: usize = 1_000;
 
 static GLOSSARY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|interpretation|terms and definitions|definition of terms|glossary of .{1,60})\s*:?$")
         .expect("a constant")
 });
-/// `**Term**: text`, `Term - text`, `Term: text`.
+/// A glossary entry: `**Term**: text`, `Term - text`, `Term: text`.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^[ \t]*(?:[-*] )?(?:\*\*|__|\*|_|`)?([^\n:*`_—–]{2,60}?)(?:\*\*|__|\*|_|`)?\s*(?::{1,2}(?:\*\*)?|—|–| - )\s+([^\n]+(?:\n[^\n:—]+$)*)")
         .expect("a constant")
 });
 
-/// `Term` on one line and `: text` on the next, as in Markdown.
+/// A definition list in Markdown: `Term` on one line and `: text` on the next.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^([^\n:|>#]{2,60})\n[ \t]{0,3}[:~][ \t]+([^\n]+(?:\n[ \t]+[^\n]+)*)").expect("a constant")
 });
-/// `\item[Term] text`.
+/// An item of a TeX description list: `\item[Term] text`.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\item\[([^\]\n]{2,60})\]:?\s*([^\\]+)").expect("a constant"));
-/// A term of `.. glossary::` with its indented text.
+/// A term of the directive `.. glossary::`, with its indented text.
 static DIRECTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^ *([^\s.:|>#-][^\n:|>#]{1,60})\n {4,}([^\s][^\n]*(?:\n {4,}[^\n]+)*)").expect("a constant")
 });
-/// A term of reStructuredText with all following lines indented.
+/// A term of reStructuredText, whose text is on indented lines below it.
 static HANGING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\A([^\n:|>#]{2,60})\n[ \t]+([^\s][^\n]*(?:\n[ \t]+[^\n]+)*)\z").expect("a constant"));
-/// `**Term**: the ...`, `*Term* — a ...` outside of a glossary, only if the text begins like a definition.
+/// A marked term outside a glossary, `**Term**: the ...` or `*Term* — a ...`, if the text begins like a definition.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
         .expect("a constant")
 });
-/// The same in a web page, where the text has no marks; the tag before it is checked.
+/// A marked term in the text of a web page, which has no asterisks; the tag before the term is checked instead.
 static TAGGED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)^([^\n:—–]{2,60}?)\s*(?::|—|–)\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s.+)$").expect("a constant")
 });
@@ -61,14 +61,14 @@ static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static EMPHASIS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\(?:emph|textbf|textit)\{([^}]{2,60})\}").expect("a constant"));
-/// Column headers of glossary tables.
+/// Headers of the columns with terms in glossary tables.
 static TERM_COLUMN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^(?:term|word|abbreviation|acronym|concept)s?$").expect("a constant"));
 static MEANING_COLUMN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:meaning|definition|explanation|stands for|what it means)s?$").expect("a constant")
 });
 
-/// Patterns over one sentence: group `t` is the term, group `d` its meaning.
+/// Patterns for a defining sentence, with their confidence: group `t` is the term, group `d` its meaning.
 static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
     let term = r"(?P<t>[\p{L}\d][\p{L}\d’'/+() -]{1,60}?)";
     let marked = r"(?:\*\*|__|\*|_|`|“|\x22|‘|``|\\emph\{|\\textbf\{|\\textit\{)(?P<t>[^*_`”\x22’}]{2,60})(?:\*\*|__|\*|_|`|”|\x22|’|''|\})";
@@ -82,7 +82,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
             0.93,
         ),
         (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
-        // `A glacier is a body of ice that moves`: the class, and what distinguishes it.
+        // A class and what distinguishes the term in it: `A glacier is a body of ice that moves`.
         (
             String::from(
                 r"^(?:In (?:this|our) \w+, )?[Aa]n? (?P<t>[\p{L}\d’'-]+(?: [\p{Ll}\d’'-]+){0,3}?)(?: \([^)]*\))? is (?P<d>(?:an?|the|any) .*?\b(?:that|which|who|whose|where|in which|for which|on which|by which|with which|used (?:to|for|as)|consisting of|made of)\b.+)$",
@@ -101,7 +101,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Gives the second `t` group of a pattern the name `u`: a regex may not repeat a group name.
+/// Compiles a pattern and renames its second group `t` to `u`, because a regex may not repeat a group name.
 fn compile_pattern(pattern: &str) -> Regex {
     let second = pattern.match_indices("(?P<t>").nth(1).map(|it| it.0);
     let pattern = match second {
@@ -151,12 +151,12 @@ pub(crate) fn find_definitions(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// Returns whether two places overlap.
+/// Returns whether two byte ranges overlap.
 fn overlap(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.0 < other.1 && other.0 < one.1)
 }
 
-/// A paragraph or item that begins with a bold or italic term.
+/// Finds the definition in a paragraph or item that begins with a bold or italic term.
 fn marked_definition(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let is_page = source.is_page();
     let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
@@ -173,7 +173,7 @@ fn marked_definition(source: &SourceDocument, passage: &Passage) -> Option<Objec
     is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
 }
 
-/// A TeX `definition` environment.
+/// Finds the definition in a TeX `definition` environment.
 fn tex_definition(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let found = ENVIRONMENT.captures(&passage.text)?;
     let text = found.get(2)?;
@@ -183,7 +183,7 @@ fn tex_definition(source: &SourceDocument, passage: &Passage) -> Option<Object> 
     is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
 }
 
-/// Returns whether a passage can be a reStructuredText term: its first line is at the margin and ends no sentence.
+/// Returns whether a passage can be a reStructuredText term: its first line is not indented and ends no sentence.
 fn is_hanging(source: &SourceDocument, passage: &Passage) -> bool {
     let first = passage.text.lines().next().unwrap_or_default();
     let at_margin = || {
@@ -210,7 +210,7 @@ fn in_glossary_directive(source: &SourceDocument, passage: &Passage) -> bool {
     matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
 }
 
-/// The rows of a glossary table.
+/// Finds the definitions in the rows of a glossary table.
 fn table_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let heading = source.heading(passage);
     let mut lines = passage.text.lines();
@@ -230,11 +230,11 @@ fn table_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> 
     lines.filter_map(object).collect()
 }
 
-/// Entries found by a pattern: group 1 is the term, group 2 its meaning.
+/// Finds definitions by a pattern whose group 1 is the term and group 2 the meaning.
 fn entry_definitions(source: &SourceDocument, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let (term, text) = (found.get(1)?, found.get(2)?);
-        // A TeX item has its mark before the term, and the next line after the text.
+        // Start at the mark of a TeX item, which is before the term; otherwise at the term.
         let start = if found[0].starts_with('\\') { found.get(0)?.start() } else { term.start() };
         let range = start..text.start() + text.as_str().trim_end().len();
         let object = || {
@@ -249,7 +249,7 @@ fn entry_definitions(source: &SourceDocument, passage: &Passage, pattern: &Regex
     pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
-/// Splits a sentence at line-initial marks such as `(a)`, without the marks, as in laws.
+/// Splits a sentence into clauses at marks such as `(a)` at line starts, as in laws; the marks are removed.
 fn split_clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = sentence.start;
@@ -262,7 +262,7 @@ fn split_clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
     parts.into_iter().map(trimmed).filter(|it| !it.is_empty()).collect()
 }
 
-/// A sentence without note numbers at its end.
+/// Returns a sentence without the note numbers at its end.
 fn strip_note_numbers(sentence: &str) -> &str {
     static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
     NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
@@ -277,7 +277,7 @@ fn sentence_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Objec
             SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
         let Some((parts, confidence)) = defined else { continue };
         if passage.quoted && confidence < MIN_CLEAR_CONFIDENCE {
-            // A saying: `A bore is a man who ...`.
+            // Skip a quoted saying such as `A bore is a man who ...`, which defines nothing.
             continue;
         }
         let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());

@@ -1,4 +1,4 @@
-//! DOIs in texts, and behind links in the tags of web pages and in light markup.
+//! Finds DOIs in texts, and behind links in web pages and light markup.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -12,39 +12,39 @@ use crate::corpus::text::words::words;
 /// A link to a work by its DOI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DoiLink {
-    /// The link text in the passage; `None` if the link has no text.
+    /// Byte range of the link text in the passage; `None` if the link has no text.
     pub(super) words: Option<Range<usize>>,
     pub(super) doi: String,
 }
 
-/// Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] strips the end of the sentence.
+/// A DOI. Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] removes characters that end a sentence.
 pub(super) static DOI: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
 
-/// The resolver part of an address, before the DOI.
+/// Pattern of the resolver part of an address, before the DOI.
 const RESOLVER: &str = r"(?:https?://(?:dx\.|www\.)?doi\.org/|doi:)";
 
 static ANCHOR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?is)<a\s[^>]*?href\s*=\s*["']\s*{RESOLVER}(10\.\d{{4,9}}(?:/|%2F)[^"'\s]+)\s*["'][^>]*>"#))
         .expect("a constant")
 });
-/// `[words](address)`, `` `words <address>`_ `` and `\href{address}{words}`.
+/// A link in light markup: `[words](address)`, `` `words <address>`_ `` or `\href{address}{words}`.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
-    // Old DOIs contain brackets.
+    // Allow brackets inside a DOI, because old DOIs contain them.
     let doi = r"10\.\d{4,9}/(?:[^\s<>{}()]|\([^\s()]*\))+";
     Regex::new(&format!(
         r#"\[([^\[\]\n]+)\]\(<?{RESOLVER}({doi})>?(?:\s+"[^"]*")?\)|`([^`<]+?)\s*<{RESOLVER}({doi})>`_|\\href\{{{RESOLVER}({doi})\}}\{{([^}}]+)\}}"#
     ))
     .expect("a constant")
 });
-/// A bare resolver address.
+/// A resolver address without link markup.
 static BARE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"https?://(?:dx\.|www\.)?doi\.org/10\.\d{4,9}/[^\s<>{}|`]+").expect("a constant"));
 
 /// Finds the DOI links of a passage.
 pub(super) fn find_doi_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
     let mut found = if source.is_page() { page_links(source, passage) } else { markup_links(&passage.text) };
-    // A bare address inside a marked link is already found.
+    // Skip a bare address inside a link in markup, which is already found.
     let mut told: Vec<Range<usize>> = found.iter().filter_map(|it| it.words.clone()).collect();
     told.extend(MARKED.find_iter(&passage.text).map(|it| it.range()));
     for bare in BARE.find_iter(&passage.text).filter(|it| !told.iter().any(|other| overlap(other, &it.range()))) {
@@ -57,19 +57,19 @@ pub(super) fn find_doi_links(source: &SourceDocument, passage: &Passage) -> Vec<
     found
 }
 
-/// The number of words that belong neither to an address nor to a link.
+/// Counts the words that belong neither to an address nor to a link.
 pub(super) fn count_unlinked_words(text: &str, found: &[DoiLink]) -> usize {
     let linked = found.iter().filter_map(|it| text.get(it.words.clone()?)).filter(|it| !BARE.is_match(it));
     let linked: usize = linked.map(|it| words(it).count()).sum();
     words(&BARE.replace_all(text, " ")).count().saturating_sub(linked)
 }
 
-/// Returns whether two ranges overlap.
+/// Returns whether two byte ranges overlap.
 pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// The DOI in a text, without characters that only close the sentence or a bracket around it.
+/// Returns the DOI in a text, without characters that only end the sentence or close a bracket around the DOI.
 pub(super) fn doi_of(text: &str) -> Option<String> {
     let found = DOI.captures(text)?;
     let mut doi = found.get(1)?.as_str();
@@ -89,7 +89,7 @@ pub(super) fn doi_of(text: &str) -> Option<String> {
     Some(doi.to_string())
 }
 
-/// The links of a passage of a web page, including an image link behind the last word.
+/// Finds the links in a passage of a web page, including an image link after the last word.
 fn page_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let html = &raw.text[bytes.clone()];

@@ -1,4 +1,4 @@
-//! Terms that web pages mark: `dt` with its `dd`, and `dfn` in the sentence that defines it.
+//! Finds definitions that web pages mark: `dt` with its `dd`, and `dfn` in the sentence that defines the term.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,29 +10,29 @@ use crate::corpus::objects::object::Object;
 use crate::corpus::objects::term::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
 
-/// Bytes before a passage that are searched for its opening tag.
+/// Bytes before a passage in which its opening tag is searched.
 const TAG_SEARCH_BYTES: usize = 300;
 
-/// Most `dt` terms that share one `dd`.
+/// Maximum number of `dt` terms that share one `dd`.
 const MAX_SHARED_TERMS: usize = 4;
 
 static DFN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<dfn\b([^>]*)>(.{1,400}?)</dfn\s*>").expect("a constant"));
-/// The full form of a term or abbreviation, in the `title` attribute.
+/// The attribute `title`, which gives the full form of a term or abbreviation.
 static TITLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(?i)\btitle\s*=\s*(?:"([^"]+)"|'([^']+)')"#).expect("a constant"));
-/// The words between a term and its meaning.
+/// The words between a term and the meaning after it.
 static TERM_TO_MEANING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\s*\([^)]*\))?[\s,:–—-]*(?:(?:is|are|was|were) (?:defined as|the (?:term|name|word) for)|(?:is|are|was|were|means|denotes|describes) |refers to|stands for|is short for)?\s*")
         .expect("a constant")
 });
-/// The words between a meaning and its term.
+/// The words between a meaning and the term after it.
 static MEANING_TO_TERM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)[\s,]*(?:(?:is|are|was|were) )?(?:often |usually |also )?(?:called|termed|named|known as)(?: an?| the)?\s*$")
         .expect("a constant")
 });
 
-/// A `<dt>` with the `<dd>` behind it; several terms may share one `<dd>`.
+/// Finds the definition of a `<dt>` and the `<dd>` after it; several terms may share one `<dd>`.
 pub(super) fn dt_definition(source: &SourceDocument, at: usize) -> Option<Object> {
     let term = &source.passages[at];
     if !source.is_page() || enclosing_tag(source, term)? != "<dt" {
@@ -47,19 +47,19 @@ pub(super) fn dt_definition(source: &SourceDocument, at: usize) -> Option<Object
     Some(Object::new(place, 0.96, definition_fields(&term.text, &text.text, source.heading(term))))
 }
 
-/// The open tag around a passage: `<dt` or `<dd`.
+/// Returns the open tag around a passage: `<dt` or `<dd`.
 fn enclosing_tag(source: &SourceDocument, passage: &Passage) -> Option<String> {
     let bytes = source.bytes(passage, &(0..passage.text.len()))?;
     let before = &source.raw.as_ref()?.text[..bytes.start];
     let before = &before[before.floor_char_boundary(before.len().saturating_sub(TAG_SEARCH_BYTES))..];
     let open = ["<dt", "<dd", "<DT", "<DD"].iter().filter_map(|it| before.rfind(it)).max()?;
-    // An element that was closed before the passage does not contain it.
+    // Ignore an element that was closed before the passage: it does not contain the passage.
     let between = before[open..].to_ascii_lowercase();
     let closed = ["</dt", "</dd", "</dl"].iter().any(|it| between.contains(it));
     (!closed).then(|| between[..3].to_string())
 }
 
-/// The `dfn` terms of a paragraph, each with its sentence.
+/// Finds the `dfn` terms of a paragraph, each defined by its sentence.
 pub(super) fn dfn_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     if !source.is_page() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Methodology: sections with a methods heading, with the approach and the tools that they name.
+//! Finds methodology: sections with a methods heading, and the approach and the tools that they name.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
 use crate::corpus::objects::object::Object;
 
-/// Most characters kept of a section.
+/// Maximum characters kept of a section.
 const MAX_SECTION_CHARS: usize = 3_000;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
@@ -16,7 +16,7 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
-/// Cue words of each approach; the approach with the most matches wins, the first one on a tie.
+/// Cue words of each approach. A section gets the approach with the most matches, the first one on a tie.
 const APPROACHES: &[(&str, &[&str])] = &[
     (
         "experimental",
@@ -42,7 +42,7 @@ const APPROACHES: &[(&str, &[&str])] = &[
     ("machine learning", &["trained", "training set", "neural", "fine-tun", "classifier", "embedding"]),
 ];
 
-/// Tools matched by name.
+/// Names of tools that are recognized anywhere in a section.
 const TOOLS: &[&str] = &[
     "Python",
     "pandas",
@@ -83,12 +83,12 @@ const TOOLS: &[&str] = &[
     "ggplot2",
 ];
 
-/// `using the Foo Bar`, `with a Foo-12`.
+/// A tool after a preposition: `using the Foo Bar`, `with a Foo-12`.
 static TOOL_AFTER_PREPOSITION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:using|with|by means of|on|in) (?:an? |the )?(?:[A-Z][a-z]+ )?([A-Z][\w-]*\d[\w-]*|[A-Z][a-z]+[A-Z]\w*|R)(?:[ ,.;)]|$)")
         .expect("a constant")
 });
-/// `analysed in Foo`, `built with Foo Bar`, `the foo package`.
+/// A tool after a verb or before `package`: `analysed in Foo`, `built with Foo Bar`, `the foo package`.
 static TOOL_AFTER_VERB: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:analy[sz]ed|performed|implemented|built|written|coded|computed|fitted|modell?ed|simulated|estimated|calculated|processed|measured|done|run)\s+(?:\w+\s+){0,3}?(?:in|with|using)\s+([A-Z][A-Za-z]+)(?:[ \n]\d|[,.;)]|\s+(?:and|on|to|for|with|by)\b|$)|\bthe\s+([A-Za-z][\w.-]*\d|[a-z][\w.-]*)\s+(?:package|library)\b")
         .expect("a constant")

@@ -1,5 +1,5 @@
-//! Typed objects of documents, one file per schema. Nothing is interpreted: an object is a part of the text with its exact
-//! place and a confidence that grades how clearly the document marks it.
+//! Finds typed objects in documents, one file per schema. An object is a part of the text, copied without interpretation,
+//! with its exact location and a confidence that states how clearly the document marks it.
 
 mod citation;
 mod code;
@@ -19,7 +19,7 @@ use crate::secrets::{redact_json, redact_json_rows};
 
 pub(crate) use crate::corpus::objects::object::{Object, Objects};
 
-/// Finds the objects of every schema. Secrets are redacted here again, because some extractors read the file itself.
+/// Finds the objects of every schema. Redacts secrets in them again, because some objects are copied from the raw file.
 pub(crate) fn find_objects(source: &SourceDocument, redaction: Redaction) -> Objects {
     let mut found = Objects::from([
         ("Code".to_string(), code::find_code(source)),

@@ -1,4 +1,4 @@
-//! An object of a document, and all of them by schema.
+//! One object of a document, and the objects of a document by schema.
 
 use std::collections::BTreeMap;
 
@@ -25,12 +25,12 @@ impl Object {
         Object { place, confidence, fields }
     }
 
-    /// A text field; empty if the field is missing or no text.
+    /// Returns a text field of the object; empty if the field is missing or is not a text.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The object as shown in an answer.
+    /// Returns the object as JSON for an answer.
     pub(crate) fn value(&self, file: i64) -> Value {
         let mut shown = Map::from_iter([("file".to_string(), Value::from(file))]);
         self.place.write(&mut shown);
@@ -40,5 +40,5 @@ impl Object {
     }
 }
 
-/// The objects of a document by schema.
+/// The objects of a document, by name of their schema.
 pub(crate) type Objects = BTreeMap<String, Vec<Object>>;

@@ -1,4 +1,4 @@
-//! Quotes: block quotations, and text between quotation marks.
+//! Finds quotes: block quotations, and text between quotation marks.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,17 +13,17 @@ use crate::corpus::objects::reference::is_reference_heading;
 use crate::corpus::text::words::{truncate_to_line, words};
 use crate::text::trimmed_sentences;
 
-/// Fewer words in quotation marks are a name or a scare quote.
+/// Minimum words of a quote in quotation marks; fewer words are a name or are quoted for emphasis.
 const MIN_WORDS: usize = 5;
 
-/// The minimum if the speaker is named.
+/// Minimum words of a quote in quotation marks whose speaker is named.
 const MIN_ATTRIBUTED_WORDS: usize = 3;
 
 const NAME: &str = r"(?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)(?: (?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)){0,4}";
 const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed|testified|stated|declared|claimed|insisted|concluded|reported|sagte|schrieb|meinte|erklärte|fragte|a dit|disait|écrit|a écrit";
 
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
-    // English, straight, German low and high, French, German pointing inwards, TeX.
+    // Quotation marks: English, straight, German low and high, French, German pointing inwards, TeX.
     Regex::new(r#"“([^”“]{10,1500})”|"([^"]{10,1500})"|„([^„“”]{10,1500})[“”]|«([^«»]{10,1500})»|»(\S[^«»]{9,1500})«|``([^`]{10,1500}?)''"#)
         .expect("a constant")
 });
@@ -48,12 +48,12 @@ static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
 static TAGGED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<q\b[^>]*>(.{1,1500}?)</q\s*>").expect("a constant"));
 
-/// A callout drawn as a block quotation: `[!NOTE]`, `**Note**`.
+/// A callout, which some markup writes as a block quotation: `[!NOTE]`, `**Note**`.
 static REMARK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\[!\w+\]|(?:\*\*|__)?(?:note|warning|tip|caution|important|info|danger|hint|attention)(?:\*\*|__)?\s*(?::|\n))")
         .expect("a constant")
 });
-/// `.. epigraph::` and similar directives; their indented text is the quotation.
+/// `.. epigraph::` and similar directives; the indented text below is the quotation.
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\.\. (?:epigraph|pull-quote|highlights)::\s*$").expect("a constant"));
 
@@ -80,7 +80,7 @@ pub(crate) fn find_quotes(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// A block quotation, with its author from the signature after it or the introduction before it.
+/// Returns a block quotation, with its author from the signature after it or the introduction before it.
 fn block_quote(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let bare: Vec<&str> = passage.text.lines().map(|it| it.trim_start().trim_start_matches(['>', ' '])).collect();
@@ -92,7 +92,7 @@ fn block_quote(source: &SourceDocument, at: usize) -> Option<Object> {
         (at.checked_sub(1).map(|it| &source.passages[it]), signature(&bare).is_some_and(|it| it.1 == 0))
         && before.quoted
     {
-        // A passage with only a signature belongs to the quotation before it.
+        // Skip a passage that is only a signature, because it belongs to the quotation before it.
         return None;
     }
     let (text, mut author) = match signature(&bare) {
@@ -111,7 +111,7 @@ fn block_quote(source: &SourceDocument, at: usize) -> Option<Object> {
     quote_object(source.place_of(passage), &text, author, context, 0.96)
 }
 
-/// `Ann wrote:` directly above quoted lines, as in mails.
+/// Returns a quotation whose lines stand directly below an introduction such as `Ann wrote:`, as in mails.
 fn reply_quote(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let text = &passage.text;
     let start = text.find("\n>")? + 1;
@@ -122,7 +122,7 @@ fn reply_quote(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     quote_object(source.place(passage, &range), &bare.join("\n"), Some(named), source.heading(passage), 0.95)
 }
 
-/// The signature of a text: the name, and the length of the text before it.
+/// Finds the signature at the end of a text: returns the name, and the length of the text before the signature.
 fn signature(text: &str) -> Option<(String, usize)> {
     let found = SIGNED.captures(text)?;
     let length = text[..found.get(0)?.start()].trim_end().len();
@@ -138,7 +138,7 @@ fn speaker_name(found: &regex::Captures<'_>) -> Option<String> {
     Some(name.trim_end_matches(['.', ',']).to_string())
 }
 
-/// Quotations between marks in running text, or in `<q>` tags of a web page.
+/// Finds quotations between quotation marks in running text, or in `<q>` tags of a web page.
 fn inline_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let text = &passage.text;
     let object = |found: regex::Captures<'_>| {
@@ -150,7 +150,7 @@ fn inline_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
         if !starts_well || in_code {
             return None;
         }
-        // French marks are separated from the text by a space.
+        // Leave out the spaces that separate French quotation marks from the text.
         let leading = inner.as_str().len() - inner.as_str().trim_start().len();
         let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
         running_text_quote(source, passage, &all.range(), &part)
@@ -162,7 +162,7 @@ fn inline_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     found
 }
 
-/// Quotations in `<q>` tags. One that also has quotation marks is found as inline text.
+/// Finds quotations in `<q>` tags. Skips one that also has quotation marks, which is found as inline text.
 fn q_tag_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let object = |found: regex::Captures<'_>| {
@@ -175,7 +175,7 @@ fn q_tag_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     TAGGED.captures_iter(&raw.text[bytes.clone()]).filter_map(object).collect()
 }
 
-/// A quotation in running text: `part` is its words, `all` includes the marks.
+/// Creates a quote in running text: `part` is the range of its words, `all` includes the quotation marks.
 fn running_text_quote(
     source: &SourceDocument,
     passage: &Passage,
@@ -185,7 +185,7 @@ fn running_text_quote(
     let (text, inner) = (&passage.text, &passage.text[part.clone()]);
     let after = AFTER.captures(&text[all.end..]);
     let before = BEFORE.captures(&text[..all.start]).filter(|_| after.is_none());
-    // A name in parentheses can refer to something else.
+    // Do not count a name in parentheses as the speaker, because it can refer to something else.
     let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
     let author = after.or(before).and_then(|it| speaker_name(&it));
     let fewest = if is_said { MIN_ATTRIBUTED_WORDS } else { MIN_WORDS };

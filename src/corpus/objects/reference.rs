@@ -1,4 +1,4 @@
-//! References: bibliography entries, also of TeX and BibTeX, and the notes and link definitions of Markdown.
+//! Finds references: bibliography entries, also of TeX and BibTeX, and the notes and link definitions of Markdown.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -18,19 +18,19 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
 static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
 });
-/// `[3] `, `3. `, `3) ` at the start of a line.
+/// The number of an entry at the start of a line: `[3] `, `3. `, `3) `.
 pub(super) static NUMBERED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:\[(\w[\w:.+-]*)\]|(\d{1,3})[.)])[ \t]+").expect("a constant"));
 static BIBITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\bibitem(?:\[[^\]]*\])?\{([^}]+)\}").expect("a constant"));
 static BIBTEX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^\s*@(\w+)\s*\{\s*([^,\s]+)\s*,").expect("a constant"));
-/// `[^3]: text` and `[3]: address`.
+/// A note or link definition of Markdown: `[^3]: text` and `[3]: address`.
 static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\w-]+)\]:[ \t]+").expect("a constant"));
-/// `.. [3] text` in reStructuredText.
+/// A reference of reStructuredText: `.. [3] text`.
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\.\. \[(#?[\w.:+-]+)\][ \t]+").expect("a constant"));
-/// The first line of an entry without a number: `Name, A.` or `van der Name, Anna`.
+/// The first line of an entry without a number, which begins with a name: `Name, A.` or `van der Name, Anna`.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
         .expect("a constant")
@@ -74,7 +74,7 @@ pub(crate) fn find_references(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// Splits a passage into entries at each match of `mark`.
+/// Splits a passage into entries that begin with a match of `mark`.
 fn marked_entries(source: &SourceDocument, passage: &Passage, mark: &Regex) -> Vec<Object> {
     let text = &passage.text;
     let marks: Vec<(Range<usize>, String)> = mark
@@ -94,8 +94,8 @@ fn marked_entries(source: &SourceDocument, passage: &Passage, mark: &Regex) -> V
     found
 }
 
-/// Splits a passage into entries without numbers. A new entry starts at a line that begins with a name, if the text before
-/// it and the text from it on both hold a year, DOI or arXiv id.
+/// Splits a passage into entries without numbers. A line that begins with a name starts a new entry, if the text before
+/// the line and the text from it on both contain a year, DOI or arXiv id.
 fn unnumbered_entries(source: &SourceDocument, passage: &Passage, position: &mut usize) -> Vec<Object> {
     let text = &passage.text;
     let is_entry = |it: &str| YEAR.is_match(it) || DOI.is_match(it) || ARXIV.is_match(it);
@@ -127,7 +127,7 @@ fn unnumbered_entries(source: &SourceDocument, passage: &Passage, position: &mut
     found
 }
 
-/// The DOI behind a link in an entry, for entries without a DOI in their text.
+/// Returns the DOI in the target of a link in an entry, for entries without a DOI in their text.
 fn linked_doi(source: &SourceDocument, passage: &Passage, range: &Range<usize>) -> Option<String> {
     let is_inside = |it: &doi_links::DoiLink| match &it.words {
         Some(words) => doi_links::overlap(words, range),

@@ -1,4 +1,4 @@
-//! Tables: rows that the format states, and rows of bars or ampersands in plain text.
+//! Finds tables: those that the format marks, and rows with `|` or `&` in plain text.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, TA
 use crate::corpus::objects::object::Object;
 use crate::corpus::text::words::truncate_to_line;
 
-/// Readers split tables into blocks of this many rows; a table block directly after a full one continues it.
+/// Number of rows after which readers start a new block: a table block directly after a full one continues its table.
 const READER_BLOCK_ROWS: usize = 30;
 
 static CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?i:table|tab\.)\s*\w*[.:)\s-]").expect("a constant"));
@@ -39,7 +39,7 @@ pub(crate) fn find_tables(source: &SourceDocument) -> Vec<Object> {
     found
 }
 
-/// A table stated by the format; returns the index of the passage after it.
+/// Adds a table that the format marks; returns the index of the passage after the table.
 fn stated_table(source: &SourceDocument, first: usize, found: &mut Vec<Object>) -> usize {
     let mut rows = stated_rows(source, &source.passages[first]);
     let mut place = source.place_of(&source.passages[first]);
@@ -60,7 +60,7 @@ fn stated_table(source: &SourceDocument, first: usize, found: &mut Vec<Object>) 
     next
 }
 
-/// The place of the whole table element of a web page or a mail.
+/// Returns the location of the whole table element in a web page or a mail.
 fn table_element_place(source: &SourceDocument, place: &SourceLocation) -> Option<SourceLocation> {
     let raw = source.raw.as_ref().filter(|_| source.is_page() || source.extension == "eml")?;
     let (start, end) = place.bytes?;
@@ -72,8 +72,8 @@ fn table_element_place(source: &SourceDocument, place: &SourceLocation) -> Optio
     Some(SourceLocation { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
 
-/// The rows of a table. Markdown rows are read from the file, because its reader joins cells with bars and so hides bars
-/// inside of cells.
+/// Returns the rows of a table. Rows of Markdown are parsed from the file, because its reader joins cells with `|`, after
+/// which a `|` inside a cell cannot be recognized.
 fn stated_rows(source: &SourceDocument, passage: &Passage) -> Vec<Vec<String>> {
     if matches!(source.extension.as_str(), "md" | "markdown" | "mdx" | "qmd" | "rmd")
         && let (Some(raw), Some(bytes)) = (&source.raw, source.bytes(passage, &(0..passage.text.len())))
@@ -81,12 +81,12 @@ fn stated_rows(source: &SourceDocument, passage: &Passage) -> Vec<Vec<String>> {
     {
         return text.lines().filter(|it| !is_rule(it.trim())).map(split_bar_row).collect();
     }
-    // Empty cells at the line ends have lost their space.
+    // Add a space at both ends, because empty cells there have lost theirs and would not be split off.
     let row = |line: &str| format!(" {line} ").split(" | ").map(|it| it.trim().to_string()).collect();
     passage.text.lines().map(row).collect()
 }
 
-/// Builds the table object. The first row is the header unless it holds numbers.
+/// Creates the table object. The first row is the header unless it contains numbers.
 fn table_object(
     place: SourceLocation,
     mut rows: Vec<Vec<String>>,
@@ -106,7 +106,7 @@ fn table_object(
     Some(Object::new(place, confidence, json!({"headers": headers, "rows": rows, "caption": caption})))
 }
 
-/// The caption before or after a table.
+/// Returns the caption before or after a table.
 fn find_caption(source: &SourceDocument, first: usize, next: usize) -> Option<String> {
     let around = [first.checked_sub(1).and_then(|it| source.passages.get(it)), source.passages.get(next)];
     around.into_iter().flatten().find(|it| is_caption(source, it)).map(|it| truncate_to_line(&it.text, 300))
@@ -128,7 +128,7 @@ fn is_caption(source: &SourceDocument, passage: &Passage) -> bool {
     CAPTION.is_match(&passage.text) || tagged() == Some(true)
 }
 
-/// A table in plain text.
+/// Finds a table in plain text.
 fn plain_text_table(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     if let Some(found) = TABULAR.captures(&passage.text) {
@@ -158,7 +158,7 @@ fn plain_text_table(source: &SourceDocument, at: usize) -> Option<Object> {
     table_object(source.place(passage, &(start..end)), rows, caption, 0.88)
 }
 
-/// A table with aligned columns and a line of dashes or equal signs under its header.
+/// Finds a table with aligned columns and a line of dashes or equal signs under its header.
 fn aligned_table(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let lines: Vec<&str> = passage.text.lines().collect();
@@ -166,7 +166,7 @@ fn aligned_table(source: &SourceDocument, at: usize) -> Option<Object> {
     let starts = column_starts(lines[rule])?;
     let row = |line: &&str| aligned_cells(line, &starts);
     let second = lines[rule + 1..].iter().position(|it| column_starts(it).is_some()).map(|it| rule + 1 + it);
-    // reStructuredText also has a line above the header and one after the rows.
+    // In reStructuredText, also skip the lines of dashes above the header and after the rows.
     let (first, body) = match second {
         Some(second) if lines[rule].starts_with('=') => (rule, second + 1),
         _ => (rule.checked_sub(1)?, rule + 1),
@@ -187,7 +187,7 @@ fn aligned_table(source: &SourceDocument, at: usize) -> Option<Object> {
     table_object(source.place(passage, &range), rows, caption, 0.85)
 }
 
-/// The column starts drawn by a line of dashes.
+/// Returns the start of each column, given by a line of dashes.
 fn column_starts(line: &str) -> Option<Vec<usize>> {
     let line = line.trim_end();
     let mark = line.trim_start().chars().next().filter(|it| matches!(it, '-' | '='))?;
@@ -200,7 +200,7 @@ fn column_starts(line: &str) -> Option<Vec<usize>> {
     (starts.len() > 1 && wide).then_some(starts)
 }
 
-/// The cells of a line; `None` if a text crosses a column border.
+/// Splits a line into cells at the column starts; returns `None` if a text crosses a column border.
 fn aligned_cells(line: &str, starts: &[usize]) -> Option<Vec<String>> {
     let letters: Vec<char> = line.trim_end().chars().collect();
     let crosses = |it: &usize| *it > 0 && letters.get(*it - 1).is_some_and(|it| *it != ' ');
@@ -228,7 +228,7 @@ fn is_rule(line: &str) -> bool {
         && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
 }
 
-/// The cells of a row separated by bars; an escaped bar is text.
+/// Splits a row into cells at `|`; an escaped `\|` is part of the text.
 fn split_bar_row(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
@@ -246,10 +246,10 @@ fn split_bar_row(line: &str) -> Vec<String> {
     cells.iter().map(|it| it.trim().to_string()).collect()
 }
 
-/// Rows of `a & b \\`.
+/// Splits the TeX rows `a & b \\` into cells.
 fn split_tex_rows(body: &str) -> Vec<Vec<String>> {
     const RULES: [&str; 5] = ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\endhead"];
-    // A private-use character that stands for an escaped ampersand while a row is split.
+    // A private-use character that replaces an escaped `\&` while a row is split.
     const AMPERSAND: &str = "\u{e000}";
     let plain = |it: &str| it.trim().replace("\\%", "%").replace(AMPERSAND, "&");
     let row = |row: &str| {

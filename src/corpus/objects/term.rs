@@ -1,13 +1,13 @@
-//! The terms of definitions.
+//! Decides which texts can be the term of a definition.
 
 use serde_json::{Value, json};
 
 use crate::corpus::text::words::truncate_to_line;
 
-/// Most words of a term.
+/// Maximum words of a term.
 const MAX_TERM_WORDS: usize = 6;
 
-/// Words that refer to something else or open a remark.
+/// Words that are not terms, because they refer to something else or introduce a remark.
 const NON_TERMS: &[&str] = &[
     "it",
     "this",
@@ -61,7 +61,7 @@ const NON_TERMS: &[&str] = &[
     "status",
 ];
 
-/// Returns whether a text can be a term.
+/// Returns whether a text can be the term of a definition.
 pub(super) fn is_term(term: &str) -> bool {
     let lower = term.trim().to_lowercase();
     let words = lower.split_whitespace().count();
@@ -71,7 +71,7 @@ pub(super) fn is_term(term: &str) -> bool {
         && lower.chars().any(char::is_alphabetic)
 }
 
-/// The fields of a definition.
+/// Returns the fields of a definition object.
 pub(super) fn definition_fields(term: &str, text: &str, context: &str) -> Value {
     json!({"term": truncate_to_line(term, 80), "definition_text": truncate_to_line(text, 600), "source_context": truncate_to_line(context, 120)})
 }

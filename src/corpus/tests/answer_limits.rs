@@ -1,4 +1,4 @@
-//! The text of answers: prose limit, paging, no advice, and token cost.
+//! Tests of the limits on answers: prose limit, paging, no advice, and token cost.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn prose_is_limited_and_summaries_give_no_advice() {
     }
 }
 
-/// Documents that exceed every limit of an answer: long sentences, quotes, cells, headings and lists.
+/// Returns documents that exceed every limit of an answer: long sentences, quotes, cells, headings and lists.
 fn wordy_corpus() -> Corpus {
     let sentence =
         |at: usize| format!("You should clean gauge number {at} at the pier before every storm of the winter. ");
@@ -108,7 +108,7 @@ fn paging_reaches_every_object() {
     }
 }
 
-/// The labelled notes of one kind in one long document, and an edited version of it.
+/// Returns all labelled notes of one kind as one long document, and an edited version of it.
 fn two_versions() -> Corpus {
     let folder = crate::corpus::tests::folder();
     let names = ["archive", "backup", "bees", "bread", "choir", "gauges", "orchard", "paint", "routing", "wool"];
@@ -119,7 +119,7 @@ fn two_versions() -> Corpus {
     corpus(&[("old.md", &old), ("new.md", &format!("{new}\n\nOne more note at the end.\n"))])
 }
 
-/// Twenty tasks that replace reading documents: count, tabulate, compare and list.
+/// Returns twenty requests whose answers replace reading documents: to count, tabulate, compare and list.
 fn tasks() -> Vec<(&'static str, Value)> {
     vec![
         ("EXTRACT", json!({"schema": "Code", "filters": {"language": "rust"}})),
@@ -143,7 +143,7 @@ fn tasks() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Tokens of the passages of the documents that an answer replaces.
+/// Counts the tokens in the passages of the documents that a reader of the answer need not read.
 fn cost(corpus: &Corpus, ruler: TokenRuler<'_>, replaced: impl Fn(&str) -> bool) -> usize {
     let papers = corpus.documents.iter().filter(|it| replaced(&it.path));
     papers.flat_map(|it| &it.parsed.passages).map(|it| ruler.count(&it.text)).sum()
@@ -158,7 +158,7 @@ fn answer_costs_tenth_of_replaced_documents() {
         tasks().into_iter().map(|(verb, request)| (&all, verb, request, every)).collect();
     let compare = json!({"form": "versions", "doc_a": "old.md", "doc_b": "new.md"});
     tasks.push((&versions, "COMPARE", compare, cost(&versions, ruler, |_| true)));
-    // A matrix replaces only the documents of its rows.
+    // A matrix has only the rows of the named documents, so it replaces only these.
     let items: Vec<&str> = all.documents.iter().map(|it| it.path.as_str()).filter(|it| it.ends_with(".md")).collect();
     let matrix = json!({"form": "comparison-matrix", "items": items, "schema": ["year", "table_count"]});
     tasks.push((&all, "SUMMARIZE", matrix, cost(&all, ruler, |it| it.ends_with(".md"))));

@@ -1,4 +1,4 @@
-//! DELTA against a baseline: added, removed and modified files, and one field of one file.
+//! Tests of DELTA with a baseline: added, removed and modified files, and one field of one file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::corpus::views::baseline::DeltaBaseline;
 use crate::corpus::views::documents::Corpus;
 use crate::model::ContentHash;
 
-/// A session of these files and texts, numbered from 1.
+/// Returns a session of these files, given as (name, text) and with ids from 1.
 fn baseline_of(files: &[(&str, &str)]) -> DeltaBaseline {
     let mut earlier = DeltaBaseline { name: "session 4".into(), has_text: true, ..DeltaBaseline::default() };
     for (number, (name, text)) in (1..).zip(files) {
@@ -47,7 +47,7 @@ const BEFORE: &[(&str, &str)] = &[
     ("c.md", "# Third\n\nThe same.\n"),
 ];
 
-/// `b.md` has changed, `c.md` is gone, `d.md` is new.
+/// Returns the documents after a change: `b.md` was modified, `c.md` removed, `d.md` added.
 fn after() -> Corpus {
     let mut now = corpus(&[
         BEFORE[0],
@@ -103,7 +103,7 @@ fn new_contradictions_exclude_earlier_ones() {
     assert_eq!(answer.unknowns[0].value()["files"], json!([2]));
 }
 
-/// The state of one file.
+/// Returns a baseline that contains only this file.
 fn only(earlier: DeltaBaseline, file: i64) -> DeltaBaseline {
     let files: BTreeMap<_, _> = earlier.files.into_iter().filter(|it| it.0 == file).collect();
     DeltaBaseline { files, ..earlier }

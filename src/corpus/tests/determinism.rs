@@ -1,4 +1,4 @@
-//! Every form of every verb on documents: answers are deterministic, and the order in which files were added does not matter.
+//! Tests that answers of every form are deterministic and do not depend on the order in which files were added.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) const ADVICE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Every form, with a request for the labelled documents.
+/// Returns a request on the labelled documents for every form of every verb.
 pub(super) fn every_form() -> Vec<(&'static str, Value)> {
     vec![
         ("EXTRACT", json!({"schema": "Code", "filters": {"language": "python"}})),
@@ -102,7 +102,7 @@ fn same_view_and_request_give_same_bytes() {
     }
 }
 
-/// The answer for a corpus with other file numbers, with paths in place of numbers.
+/// Returns the answer with paths in place of file ids, to compare it with that of a corpus with other ids.
 fn by_path(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let mut told: Value = serde_json::from_str(&told(corpus, verb, request)).unwrap();
     told["id"] = Value::Null;
@@ -111,14 +111,14 @@ fn by_path(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     told
 }
 
-/// Replaces file numbers by paths; lists of numbers are sorted.
+/// Replaces file ids in a value by paths; sorts lists of ids.
 fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     let node = |text: &str| text.strip_prefix('f')?.parse::<i64>().ok().and_then(|it| paths.get(&it).copied());
     match value {
         Value::Object(map) => {
             name_rows(map, paths);
-            // For objects of a schema these are counts.
+            // In an entry with a schema these numbers are counts, not file ids.
             let counts = map.contains_key("schema");
             for (name, inner) in map {
                 match inner {
@@ -143,7 +143,7 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     }
 }
 
-/// The same for matrix rows that begin with a file number.
+/// Replaces file ids by paths in the rows of a matrix, which begin with a file id.
 fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
     if map.get("columns").is_some_and(|it| it[0] == "file") {
         for row in map.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -152,7 +152,7 @@ fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
     }
 }
 
-/// A request with paths in place of file numbers.
+/// Returns a request with paths in place of file ids.
 fn with_names(corpus: &Corpus, request: &Value) -> Value {
     let path = |it: &Value| {
         let paper = corpus.documents.iter().find(|paper| Some(paper.file) == it.as_i64());

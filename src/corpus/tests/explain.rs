@@ -1,4 +1,4 @@
-//! EXPLAIN_FAILURE: issues name documents and missing data, and every suggestion is a valid request.
+//! Tests of EXPLAIN_FAILURE: issues name documents and missing data, and every suggestion is a valid request.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::corpus::verbs::explain_failure;
 use crate::corpus::views::documents::{Corpus, UnreadDocument};
 use crate::corpus::views::{saved_view, select};
 
-/// A request and its answer, as stored.
+/// Runs a request and returns it with its answer, in stored form.
 fn stored_result(corpus: &Corpus, verb: &str, request: &Value) -> StoredResult {
     let fields = request.as_object().unwrap().clone();
     let kept = |asked: Value, envelope: Value| StoredResult {
@@ -45,7 +45,7 @@ fn explanation_of(booked: &StoredResult) -> Value {
     explain_failure::explain_result(&request, booked).unwrap().data
 }
 
-/// Asserts that every suggestion is a valid request; returns the suggestions.
+/// Checks that every suggested action is a valid request; returns the actions.
 fn valid_suggestions(told: &Value) -> Vec<String> {
     let actions: Vec<String> = serde_json::from_value(told["suggested_actions"].clone()).unwrap();
     for action in &actions {
@@ -104,7 +104,7 @@ fn thin_results_suggest_wider_requests() {
     ));
     let next = r#"EXTRACT {"schema":"Code","offset":100}"#.to_string();
     assert!(valid_suggestions(&told).contains(&next), "{told:#}");
-    // Prose can end a page before its limit: the next page starts at the offset in the answer.
+    // Pretend that the prose limit ended the page at offset 7: the suggested request must continue there.
     let mut kept =
         stored_result(&crate::corpus::tests::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"}));
     kept.envelope = kept.envelope.replace("go on at offset 100", "go on at offset 7");

@@ -1,4 +1,4 @@
-//! Objects that EXTRACT finds in a fully labelled corpus: `tests/data/corpus/expected.jsonl`.
+//! Tests that EXTRACT finds the objects of a fully labelled corpus, listed in `tests/data/corpus/expected.jsonl`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::corpus::objects::Object;
 use crate::corpus::tests::{folder, labelled};
 
-/// Required precision and recall by schema.
+/// Required precision and recall for each schema.
 const FIGURES: [(&str, f64, f64); 7] = [
     ("Code", 0.95, 0.85),
     ("Table", 0.95, 0.85),
@@ -22,7 +22,7 @@ fn normalize_text(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether an object is the expected one, by its identifying fields.
+/// Returns whether an object is the expected one, by the fields that identify objects of the schema.
 fn is_expected(schema: &str, object: &Object, wanted: &Value) -> bool {
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
     let same = |field: &str, name: &str| normalize_text(object.text(field)) == normalize_text(text(name));

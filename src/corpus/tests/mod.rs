@@ -23,18 +23,18 @@ use crate::embed::tokenizer::ModelTokenizer;
 use crate::extract::{Tools, extract_bytes, kind_of_name};
 use crate::model::{ContentHash, ExtractLimits, Redaction};
 
-/// The folder of the labelled documents.
+/// Returns the folder of the labelled documents.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus")
 }
 
-/// The tokenizer of the default model, downloaded by `make test`: the limits count its tokens.
+/// Returns the tokenizer of the default model, which `make test` downloads: the limits count its tokens.
 pub(super) fn tokenizer() -> ModelTokenizer {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache/all-MiniLM-L6-v2/tokenizer.json");
     ModelTokenizer::open(&path, 256).expect("run `make models` first")
 }
 
-/// Parses a text as a file with this name.
+/// Parses bytes as a file with this name.
 pub(super) fn reading(name: &str, bytes: &[u8]) -> ParsedDocument {
     let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
     let extension = name.rsplit('.').next().unwrap().to_string();
@@ -43,7 +43,7 @@ pub(super) fn reading(name: &str, bytes: &[u8]) -> ParsedDocument {
     ParsedDocument::parse(&extension, kind_of_name(name), document, raw, Redaction::default())
 }
 
-/// A document of a test.
+/// Parses bytes as a document with this id and name.
 pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> CorpusDocument {
     let hash = ContentHash(*blake3::hash(bytes).as_bytes());
     let reading = Arc::new(reading(name, bytes));
@@ -57,13 +57,13 @@ pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> CorpusDocument {
     }
 }
 
-/// A view of some documents.
+/// Returns a view of these documents, given as (name, text).
 pub(in crate::corpus) fn corpus(files: &[(&str, &str)]) -> Corpus {
     let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
     Corpus { view: Value::Null, documents: papers, ..Corpus::default() }
 }
 
-/// A view of the labelled documents, by name.
+/// Returns a view of the labelled documents, sorted by name.
 pub(super) fn labelled() -> Corpus {
     let mut names: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
     names.retain(|it| it.extension().is_some_and(|it| it != "jsonl"));

@@ -1,4 +1,4 @@
-//! EXTRACT: its filters, and objects written in the style of a format or a trade.
+//! Tests of EXTRACT: its filters, and objects as different formats and professions write them.
 
 use serde_json::{Value, json};
 

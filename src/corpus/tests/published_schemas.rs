@@ -1,4 +1,4 @@
-//! Requests and answers match the published schemas, and the examples in the help match real answers.
+//! Tests that requests and answers match the published schemas, and that the examples in the help match real answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::Scope;
 use crate::verbs::{self, EXAMPLES, Example, MANAGEMENT_CALLS, VERBS};
 
-/// Returns the schema at an address.
+/// Returns the published schema with this address.
 fn known(address: &str) -> Value {
     let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is no schema address"));
     let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
@@ -41,7 +41,7 @@ fn map(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-/// The documents of the examples, numbered by name.
+/// Returns the documents of the examples, with ids in the order of their names.
 fn example_corpus() -> Corpus {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
     let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path()).collect();
@@ -52,7 +52,7 @@ fn example_corpus() -> Corpus {
     Corpus { view: json!({"type": "warehouse"}), documents: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
 }
 
-/// The baseline: the examples before the last one was changed.
+/// Returns the baseline of the examples: the same documents before the last one was changed.
 fn example_baseline(corpus: &Corpus) -> DeltaBaseline {
     let mut before = corpus.clone();
     before.documents[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
@@ -72,7 +72,7 @@ fn example_baseline(corpus: &Corpus) -> DeltaBaseline {
     }
 }
 
-/// The envelope of a request on documents.
+/// Runs a request on documents and returns its envelope.
 fn answer_envelope(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let request =
         validate::validate_request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
@@ -100,7 +100,7 @@ fn answer_envelope(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     told
 }
 
-/// Asserts that YAML equals JSON, and that CSV of a table starts with the id.
+/// Checks that YAML has the same content as JSON, and that CSV of a table starts with the id.
 fn assert_renderings(told: &Value, request: &ValidRequest) {
     let (_, yaml) = render::render_envelope(told, Some("yaml")).unwrap();
     assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
@@ -111,7 +111,7 @@ fn assert_renderings(told: &Value, request: &ValidRequest) {
     }
 }
 
-/// The stored result of the EXTRACT example.
+/// Returns the stored result of the EXTRACT example.
 fn extract_result(corpus: &Corpus) -> StoredResult {
     let example = EXAMPLES.iter().find(|it| it.verb == "EXTRACT").unwrap();
     let fields: Value = serde_json::from_str(example.request).unwrap();
@@ -128,7 +128,7 @@ fn fields(example: &Example) -> Value {
 fn help_examples_match_real_answers() {
     let corpus = example_corpus();
     let mut wrong = Vec::new();
-    // The tests with a real daemon run the examples of INGEST and QUERY.
+    // INGEST and QUERY need a daemon; other tests, with a real daemon, run their examples.
     for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
         let told = answer_envelope(&corpus, example.verb, &fields(example));
         let expected: Value = serde_json::from_str(example.response).unwrap();
@@ -162,7 +162,7 @@ fn validator_and_schema_agree() {
     for ((verb, request), cause) in crate::corpus::tests::validation::bad_requests() {
         let Some(verb) = verbs::verb(verb) else { continue };
         let fits = schema_violation(&request, &schema::schemas_of_verb(verb)["request"], &known).is_none();
-        // A schema cannot express rules on two fields or a grammar.
+        // Skip errors about combinations of fields or a grammar, which a schema cannot express.
         let name = cause.name();
         let is_shape = ["unknown_form", "unknown_schema"].contains(&name) || (name == "missing_field" && !fits);
         assert!(!is_shape || !fits, "{} {request} fits the schema, and is refused for {name}", verb.name);
@@ -217,7 +217,7 @@ fn every_call_has_request_and_response_schema() {
             assert_eq!(known(one[which]["$id"].as_str().unwrap()), one[which], "{}", one["verb"]);
         }
     }
-    // An answer of another shape does not match.
+    // Check also that an answer of another shape does not match the schema.
     let mut told = answer_envelope(&example_corpus(), "EXTRACT", &json!({"schema": "Code"}));
     assert!(schema_violation(&told, &known("vic://corpus/schema/extract/response"), &known).is_none());
     assert!(schema_violation(&told, &known("vic://corpus/schema/result/response"), &known).is_none());

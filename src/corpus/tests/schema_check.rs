@@ -1,9 +1,9 @@
-//! A JSON Schema checker for the keywords that the published schemas use, and a check of examples. An unknown keyword
-//! fails the test, so that no part of a schema goes unchecked.
+//! A JSON Schema checker for the keywords in the published schemas, and a comparison of examples with answers. An unknown
+//! keyword fails the test, so that no part of a schema goes unchecked.
 
 use serde_json::Value;
 
-/// Finds a schema by its address.
+/// Returns the schema with an address.
 pub(crate) type Known<'k> = &'k dyn Fn(&str) -> Value;
 
 const SAYS_NOTHING: [&str; 4] = ["$schema", "$id", "title", "description"];
@@ -92,7 +92,7 @@ fn has_type(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns the part of an example that an answer lacks.
+/// Returns the part of an example that the answer does not contain, or `None`.
 pub(crate) fn missing_part(example: &Value, answer: &Value) -> Option<String> {
     match (example, answer) {
         (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {

@@ -1,4 +1,4 @@
-//! Session snapshots and saved views: which files belong to them, and with which metadata.
+//! Tests of session snapshots and saved views: which files belong to them, and with which metadata.
 
 use std::collections::HashMap;
 use std::sync::Arc;

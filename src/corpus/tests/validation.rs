@@ -1,4 +1,4 @@
-//! Requests that the validator rejects, with the expected reason, and valid requests that it accepts.
+//! Tests of requests that the validator must reject, with the expected reason, or accept.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::verbs::{ANY_FILTERS, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMA
 
 pub(super) type Case = (&'static str, Value);
 
-/// The smallest valid request of a form.
+/// Returns a valid request of a form with only the required fields.
 fn smallest_request(verb: &'static Verb, form: &'static Form) -> Map<String, Value> {
     let mut request = Map::new();
     if !form.name.is_empty() {
@@ -47,7 +47,7 @@ fn valid_value(kind: FieldKind) -> Value {
     }
 }
 
-/// A value of a wrong type.
+/// Returns a value of a type that the field does not accept.
 fn mistyped(kind: FieldKind) -> Value {
     match kind {
         FieldKind::Flag
@@ -61,7 +61,7 @@ fn mistyped(kind: FieldKind) -> Value {
     }
 }
 
-/// A value out of range, if the kind has a range.
+/// Returns a value outside the range of the field, if its type has a range.
 fn out_of_range(kind: FieldKind) -> Option<Value> {
     match kind {
         FieldKind::Text(most) => Some(json!("x".repeat(most + 1))),
@@ -71,7 +71,7 @@ fn out_of_range(kind: FieldKind) -> Option<Value> {
     }
 }
 
-/// Returns whether a field would turn the smallest request into another kind of request.
+/// Returns whether adding a field would make the smallest request invalid or a request of another kind.
 fn changes_request(verb: &Verb, field: &Field) -> bool {
     match verb.name {
         "INGEST" => ["urls", "session", "refetch_failed", "view", "paths"].contains(&field.name),
@@ -124,7 +124,7 @@ pub(super) fn good_requests() -> Vec<Case> {
     cases
 }
 
-/// Requests as people write them.
+/// Returns requests as people would write them.
 fn realistic_requests() -> Vec<Case> {
     vec![
         ("Explain-Failure", json!({"verb": "extract", "extraction-id": "r-1"})),
@@ -191,7 +191,7 @@ pub(super) fn bad_requests() -> Vec<(Case, ApiErrorKind)> {
     cases
 }
 
-/// Unknown verbs, forms, schemas and fields.
+/// Returns requests with unknown verbs, forms, schemas and fields.
 fn wrong_names() -> Vec<(Case, ApiErrorKind)> {
     vec![
         (("search", json!({})), ApiErrorKind::UnknownVerb),
@@ -208,7 +208,7 @@ fn wrong_names() -> Vec<(Case, ApiErrorKind)> {
     ]
 }
 
-/// Conflicting and missing fields.
+/// Returns requests with conflicting and missing fields.
 fn conflicting_fields() -> Vec<(Case, ApiErrorKind)> {
     vec![
         (("extract", json!({"schema": "Code", "view": "v", "session": 1})), ApiErrorKind::Ambiguous),
@@ -231,7 +231,7 @@ fn conflicting_fields() -> Vec<(Case, ApiErrorKind)> {
     ]
 }
 
-/// Values with a wrong type, out of range, or unparsable.
+/// Returns requests with values of a wrong type, out of range, or that cannot be parsed.
 fn wrong_values() -> Vec<(Case, ApiErrorKind)> {
     vec![
         (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), ApiErrorKind::TypeError),
@@ -294,11 +294,11 @@ fn malformed_requests_give_expected_error_in_token_limit() {
     }
     println!("{} of {} malformed requests refused with the right reason", cases.len() - wrong.len(), cases.len());
     assert!(cases.len() >= 200, "{}", cases.len());
-    // The promise is 95 %; all of them pass.
+    // The documented promise is 95 %, but the test requires all requests to pass.
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A line of `tests/data/requests/refused.txt`: verb, request, error type, and the field that it names.
+/// Parses the lines of `tests/data/requests/refused.txt`: verb, request, error type, and the field in the error.
 fn listed_requests() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let lines = include_str!("../../../tests/data/requests/refused.txt").lines().filter(|it| !it.starts_with('#'));
     let parse = |line: &'static str| {
@@ -357,7 +357,7 @@ fn equal_requests_share_canonical_form() {
         |request: Value| validate::validate_request("EXTRACT", map(&request)).unwrap().canonical().to_string();
     let one = canonical(json!({"schema": "table", "limit": 3, "format": "csv"}));
     assert_eq!(one, canonical(json!({"limit": 3, "schema": "Table", "async": true, "verbose": false})));
-    // One id holds one answer: the answer with all of its prose is a different one.
+    // With `verbose` the answer has all of its prose, so it must get a different id.
     assert_ne!(one, canonical(json!({"limit": 3, "schema": "Table", "verbose": true})));
 }
 

@@ -1,4 +1,4 @@
-//! The results of the verbs on documents.
+//! Tests of the results of the verbs on documents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ fn timeline_splits_passage_once() {
     Arc::make_mut(&mut corpus.documents[0].parsed).passages[0].text = (0..20_000).map(line).collect();
     let begun = Instant::now();
     let answer = ask(&corpus, "SUMMARIZE", json!({"form": "timeline", "field": "mentioned", "offset": 19_999}));
-    // Splitting once for each date would take minutes.
+    // Splitting the passage into sentences once for each date would take minutes.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(answer.data["count"], 20_000);
     let last = json!([{"file": 1, "lines": [1, 1], "text": "The gauge was read on 2024-03-28 in round 19991.", "date": "2024-03-28"}]);

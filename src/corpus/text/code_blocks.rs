@@ -1,29 +1,29 @@
-//! Code blocks in light markup that its readers take for prose, and the names of programming languages.
+//! Finds code blocks in light markup whose readers do not recognize code, and names programming languages.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A code block in the text of a file.
+/// A code block in the text of a file, as byte ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CodeBlock {
-    /// The code without the opening and closing lines.
+    /// The code without the lines that open and close the block.
     pub(crate) inner: Range<usize>,
-    /// The code with the opening and closing lines.
+    /// The code with the lines that open and close the block.
     pub(crate) outer: Range<usize>,
-    /// The language that the markup states.
+    /// The programming language that the markup states.
     pub(crate) language: Option<String>,
 }
 
 impl CodeBlock {
-    /// Returns whether the block contains some bytes.
+    /// Returns whether the block contains all of these bytes.
     pub(crate) fn covers(&self, bytes: &Range<usize>) -> bool {
         self.outer.start <= bytes.start && bytes.end <= self.outer.end
     }
 }
 
-/// The patterns that open and close code in a markup; group 1 of the opening is the language.
+/// Patterns of the lines that open and close a code block in a markup; group 1 of the opening line is the language.
 struct BlockDelimiters {
     open: &'static LazyLock<Regex>,
     close: &'static str,
@@ -35,7 +35,7 @@ static TEX: LazyLock<Regex> = LazyLock::new(|| {
 static ORG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\s*#\+begin_(?:src|example)\s*([\w+#-]*)"));
 static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:>\s*)?```\s*([\w+#-]*)\s*$"));
 static RST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\.\.\s+(?:code-block|code|sourcecode)::\s*([\w+#-]*)"));
-/// A paragraph that ends with two colons introduces an indented literal block.
+/// A paragraph that ends with two colons, which introduces an indented literal block.
 static LITERAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:[^.\s].*)?::$"));
 static ADOC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[source(?:,\s*([\w+#-]+))?[^\]]*\]\s*$"));
 
@@ -43,7 +43,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Finds the code blocks of a file by its extension. Markdown is excluded, because its reader recognizes code.
+/// Finds the code blocks of a file, by its extension. Markdown is excluded, because its reader recognizes code.
 pub(crate) fn find_code_blocks(text: &str, extension: &str) -> Vec<CodeBlock> {
     match extension {
         "tex" | "ltx" | "latex" => delimited_blocks(text, &BlockDelimiters { open: &TEX, close: "\\end{" }),
@@ -100,7 +100,7 @@ fn delimited_blocks(text: &str, marks: &BlockDelimiters) -> Vec<CodeBlock> {
     found
 }
 
-/// Code indented below a directive.
+/// Finds code that is indented below a directive.
 fn indented_blocks(text: &str) -> Vec<CodeBlock> {
     let lines = line_ranges(text);
     let mut found = Vec::new();
@@ -123,7 +123,7 @@ fn indented_blocks(text: &str) -> Vec<CodeBlock> {
         let end = lines[at + 1..].iter().position(|it| !is_body(it)).map_or(lines.len(), |it| at + 1 + it);
         if let Some(first) = lines[at + 1..end].iter().position(is_start).map(|it| at + 1 + it) {
             let inner = lines[first].start..lines[end - 1].end;
-            // The sentence before two colons stays prose.
+            // Keep the sentence before two colons as prose; a directive line is part of the code block.
             let from = if directive.is_some() { at } else { first };
             let outer = lines[from].start..lines[end - 1].end;
             found.extend(code_block(text, inner, outer, directive.as_ref().and_then(stated_language)));
@@ -133,7 +133,7 @@ fn indented_blocks(text: &str) -> Vec<CodeBlock> {
     found
 }
 
-/// Code between two lines of dashes below `[source]`.
+/// Finds code between two lines of dashes below `[source]`.
 fn asciidoc_blocks(text: &str) -> Vec<CodeBlock> {
     let lines = line_ranges(text);
     let mut found = Vec::new();
@@ -151,7 +151,7 @@ fn asciidoc_blocks(text: &str) -> Vec<CodeBlock> {
     found
 }
 
-/// The canonical name of a language.
+/// Returns the canonical name of a programming language.
 pub(crate) fn canonical_language(name: &str) -> &str {
     match name {
         "py" | "py3" | "python3" | "ipython" | "pycon" => "python",
@@ -170,7 +170,7 @@ pub(crate) fn canonical_language(name: &str) -> &str {
     }
 }
 
-/// The language of a source file by its extension.
+/// Returns the programming language of a source file, by its extension.
 pub(crate) fn language_of_extension(extension: &str) -> Option<&str> {
     const CODE_EXTENSIONS: &[&str] = &[
         "py", "rs", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "java", "c", "h", "cc", "cpp", "cxx", "hpp", "cs",
@@ -179,7 +179,7 @@ pub(crate) fn language_of_extension(extension: &str) -> Option<&str> {
     CODE_EXTENSIONS.contains(&extension).then(|| canonical_language(extension))
 }
 
-/// Guesses the language from the code.
+/// Guesses the programming language from the code.
 pub(crate) fn guess_language(code: &str) -> Option<&'static str> {
     static SIGNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         [

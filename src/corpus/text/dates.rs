@@ -1,4 +1,4 @@
-//! Finds dates in texts and writes them as ISO 8601. An ambiguous date is reported as ambiguous, never guessed.
+//! Finds dates in texts and converts them to ISO 8601. An ambiguous date is reported as ambiguous, never guessed.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,18 +6,18 @@ use std::sync::LazyLock;
 use chrono::{DateTime, Months, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 use regex::{Captures, Regex};
 
-/// A date in a text.
+/// A date found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundDate {
-    /// Its byte range in the text.
+    /// Byte range of the date in the text.
     pub(crate) range: Range<usize>,
-    /// ISO 8601, as precise as written: a day, a month or a moment. `None` if it could be two days.
+    /// The date as ISO 8601, as precise as written: a day, a month or a time. `None` if it could be two different days.
     pub(crate) iso: Option<String>,
 }
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Only ASCII digits match: the code below parses them and slices the text by bytes.
+/// All forms of dates. Only ASCII digits match, because the code below parses them and slices the text by bytes.
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let month = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?";
     let pattern = [
@@ -40,7 +40,7 @@ pub(crate) fn find(text: &str) -> Vec<FoundDate> {
     found.filter_map(|it| Some(FoundDate { range: it.get(0)?.range(), iso: to_iso(&it)? })).collect()
 }
 
-/// The outer `None` means that the match is not a date.
+/// Converts a match to ISO 8601. The outer `None` means that it is not a date, the inner that it is ambiguous.
 fn to_iso(found: &Captures<'_>) -> Option<Option<String>> {
     let numbers = |text: &str| -> Vec<u32> {
         text.split(|it: char| !it.is_ascii_digit())
@@ -54,7 +54,7 @@ fn to_iso(found: &Captures<'_>) -> Option<Option<String>> {
     };
     if let Some(text) = found.name("moment") {
         let text = text.as_str().replacen(' ', "T", 1);
-        // The day and the time are checked; precision and offset stay as written.
+        // Check day and time, but keep the text unchanged, with its precision and time zone offset.
         NaiveDate::parse_from_str(text.get(..10)?, "%Y-%m-%d").ok()?;
         let time = text.get(11..)?;
         let part = |range: Range<usize>| time.get(range).map_or(Some(0), |it| it.parse::<u32>().ok());
@@ -65,7 +65,7 @@ fn to_iso(found: &Captures<'_>) -> Option<Option<String>> {
         let (year, month) = (text.as_str().get(..4)?, text.as_str().get(5..)?);
         let (first, second): (u32, u32) = (year.get(2..)?.parse().ok()?, month.parse().ok()?);
         return match second {
-            // It could be a month, or a span from one year to a later one.
+            // Report e.g. `2004-05` as ambiguous: it could be a month, or a span of years.
             1..=12 if second > first => Some(None),
             1..=12 => Some(Some(text.as_str().to_string())),
             _ => None,
@@ -104,8 +104,8 @@ fn month_number(text: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// Returns the moment of an ISO 8601 date or date-time in nanoseconds since the epoch. A day starts at midnight UTC, a
-/// month or a year on its first day.
+/// Converts an ISO 8601 date or date-time to nanoseconds since the epoch. A day means its midnight UTC, a month or a year
+/// the midnight of its first day.
 pub(crate) fn parse_moment(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
@@ -125,8 +125,8 @@ pub(crate) fn parse_moment(text: &str) -> Option<i64> {
     date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_nanos_opt()
 }
 
-/// Returns the moment of a date, or of a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`. Months and
-/// years follow the calendar.
+/// Converts a date, or a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`, to nanoseconds since the
+/// epoch. Months and years follow the calendar.
 pub(crate) fn parse_since(text: &str, now_ns: i64) -> Option<i64> {
     if let Some(moment) = parse_moment(text) {
         return Some(moment);
@@ -148,20 +148,20 @@ pub(crate) fn parse_since(text: &str, now_ns: i64) -> Option<i64> {
     then?.timestamp_nanos_opt()
 }
 
-/// Formats a moment in nanoseconds as ISO 8601 in UTC, to the second.
+/// Formats a time in nanoseconds since the epoch as ISO 8601 in UTC, to the second.
 pub(crate) fn format_moment(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Returns the day of a moment in nanoseconds, UTC.
+/// Returns the day in UTC of a time in nanoseconds since the epoch.
 pub(crate) fn day_of(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%d").to_string()
 }
 
-/// Whole days from one moment to another; negative if the second is earlier.
+/// Returns the whole days from one time to another; negative if the second is earlier.
 pub(crate) fn days_between(from: i64, to: i64) -> i64 {
     const DAY: i128 = 86_400_000_000_000;
-    // The difference can exceed 64 bits of nanoseconds, which is 292 years.
+    // Calculate in 128 bits: the difference can exceed 292 years, the range of 64-bit nanoseconds.
     let days = (i128::from(to) - i128::from(from)).div_euclid(DAY);
     i64::try_from(days).expect("a difference of two i64 in nanoseconds is below 2^18 days")
 }

@@ -1,11 +1,12 @@
 //! Finds names with similar spelling without comparing every pair.
 //!
-//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then few letters of either name have no
-//! partner in the other: their shares in both names sum to at most 0.15 / (1 - 0.1 p), where p of the first four letters
-//! match. For two names with n letters in the longer one, that is this value times n letters. The alphabet is therefore
-//! split into one group more than that, so that both names have exactly the same letters of at least one group. Only names
-//! that agree in a group are compared, in two ways: names with two common first letters (p is 2 to 4), and all others (p
-//! is 0 or 1) with stricter groups. Long names would need many groups, and are compared with all other long names.
+//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then only few letters of either name are
+//! unmatched in the other: the shares of unmatched letters in both names sum to at most 0.15 / (1 - 0.1 p), where p is the
+//! number of equal letters among the first four. For names of at most n letters, at most n times this sum are unmatched.
+//! The alphabet is therefore split into one group more than that number, so that both names have exactly the same letters
+//! of at least one group. Only names with equal letters in a group are compared, in two ways: names with two common first
+//! letters (p is 2 to 4), and all others (p is 0 or 1) with fewer groups. Long names would need many groups: each is
+//! compared with all other long names.
 //!
 //! No pair is missed: within the limits of time and memory, the result equals that of pairwise comparison.
 
@@ -13,68 +14,68 @@ use std::collections::HashMap;
 
 use strsim::jaro_winkler;
 
-/// Least similarity of two spellings of one name.
+/// Minimum Jaro-Winkler similarity of two spellings of one name.
 pub(crate) const SAME_NAME: f64 = 0.95;
 
-/// The number of common first letters, and the greatest sum of shares of unmatched letters under it.
+/// Numbers of common first letters, each with the greatest sum of the shares of unmatched letters that it allows.
 const COMMON_PREFIX_LIMITS: [(usize, f64); 2] =
     [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
 
-/// Most groups of letters. Names that need more, those of over some 50 letters, form one group.
+/// Maximum groups of letters. Names that need more, which have over some 50 letters, form one group.
 const MAX_GROUPS: usize = 12;
 
-/// Tolerance for floating-point sums.
+/// Tolerance for rounding errors in sums of floating-point numbers.
 const EPSILON: f64 = 1e-9;
 
-/// Work limit of one answer, in inspected pairs: under a minute. A hundred thousand names of people take a twentieth.
+/// Maximum work for one answer, in inspected pairs: under a minute. A hundred thousand personal names take a twentieth.
 const MAX_WORK: u64 = 4_000_000_000;
 
-/// The cost of comparing two names, in inspected pairs. Long names cost more, because each letter is searched in the other
+/// Cost of comparing two names, in inspected pairs. Long names cost more, because each letter is searched in the other
 /// name.
 const COMPARISON_COST: u64 = 100;
 
-/// Letter pairs that cost as much as one inspected pair.
+/// Number of letter pairs that cost as much as one inspected pair.
 const LETTER_PAIRS_PER_UNIT: usize = 16;
 
-/// Most names stored for one answer; with its chains, a name takes some two hundred bytes.
+/// Maximum names stored for one answer; a name with its chains takes some two hundred bytes.
 const MAX_NAMES: usize = 500_000;
 
-/// Most chains; with more names, chains are shared.
+/// Maximum chains; if more names need them, several groups share a chain.
 const MAX_CHAINS: usize = 1 << 22;
 
-/// The end of a chain.
+/// Index that marks the end of a chain.
 const END_OF_CHAIN: u32 = u32::MAX;
 
-/// A set of representative names, each for all names with a similar spelling.
+/// A set of representative names; each represents all names with a similar spelling.
 pub(crate) struct NameMatcher {
-    /// Rank of each letter by frequency over all names. Neighbouring ranks go to different groups.
+    /// Rank of each letter by frequency in all names. Letters with neighbouring ranks are in different groups.
     ranks: HashMap<char, u32>,
     representatives: Vec<Representative>,
-    /// Chains of candidate names by the content of their letter groups: the index of the first link. Groups may share a
-    /// chain, which only makes it longer.
+    /// For each content of a letter group, the index of the first link in a chain of candidate names. Groups may share a
+    /// chain, which only makes the chain longer.
     chains: Vec<u32>,
-    /// A name, and the next link of its chain.
+    /// Links of the chains: the index of a name, and the index of the next link.
     links: Vec<(u32, u32)>,
-    /// Number of the current search: a pair can meet in several chains.
+    /// Number of the current search, which marks inspected names: a name can occur in several chains.
     search: u32,
     work: u64,
     max_work: u64,
     max_names: usize,
-    /// Number of names that represent themselves and are not stored, because a limit was reached. They come last: a limit
-    /// that is reached stays reached.
+    /// Number of names that are not stored and represent themselves, because a limit was reached. They come after all stored
+    /// names, because a limit that is reached stays reached.
     left_out: usize,
 }
 
-/// A representative name.
+/// A representative name, with which later names are compared.
 struct Representative {
     folded: String,
     marks: LetterSignature,
-    /// The last search that inspected it.
+    /// Number of the last search that inspected this name.
     search: u32,
 }
 
-/// A letter count and a bit set: one bit for each letter, and one for each repetition. Colliding bits only make names look
-/// more similar than they are.
+/// The letter count of a name and a bit set, with one bit for each letter and one for each repetition. If bits collide,
+/// names only look more similar than they are.
 #[derive(Clone, Copy)]
 struct LetterSignature {
     letters: usize,
@@ -92,7 +93,7 @@ impl LetterSignature {
         LetterSignature { letters: ranks.len(), bits }
     }
 
-    /// Returns whether two names can be similar if their letters are in the best order.
+    /// Returns whether two names can be similar if their letters are in the most favourable order.
     fn may_be_alike(self, other: LetterSignature) -> bool {
         let lacking = |one: LetterSignature, other: LetterSignature| (one.bits & !other.bits).count_ones() as usize;
         let left = |one: LetterSignature, other: LetterSignature| one.letters.saturating_sub(lacking(one, other));
@@ -102,7 +103,7 @@ impl LetterSignature {
 }
 
 impl NameMatcher {
-    /// Prepares for these names.
+    /// Creates a matcher without representatives; ranks the letters of these names.
     pub(crate) fn new<'n>(names: impl Iterator<Item = &'n String> + Clone) -> NameMatcher {
         let mut counts: HashMap<char, u64> = HashMap::new();
         for letter in names.clone().flat_map(|it| it.chars()).flat_map(char::to_lowercase) {
@@ -110,7 +111,7 @@ impl NameMatcher {
         }
         let mut letters: Vec<(char, u64)> = counts.into_iter().collect();
         letters.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-        // Most names have about twenty groups in all.
+        // Reserve 32 chains per name, because most names have about twenty groups in all.
         let chains = names.count().saturating_mul(32).min(MAX_CHAINS).next_power_of_two();
         NameMatcher {
             ranks: letters.into_iter().map(|it| it.0).zip(0..).collect(),
@@ -125,12 +126,12 @@ impl NameMatcher {
         }
     }
 
-    /// Returns the index of the first representative with a similar spelling, or a new index for the name itself. A name
-    /// over the work limit represents itself; so does a name over the memory limit without a stored similar name.
+    /// Returns the index of the first representative with a similar spelling, or a new index if the name represents itself.
+    /// A name does so also beyond the work limit, and beyond the memory limit if no similar name is stored.
     pub(crate) fn match_name(&mut self, name: &str) -> usize {
         let folded = name.to_lowercase();
-        // A letter without a rank, such as a final small sigma, uses its code point. A shared rank only makes names look
-        // more similar.
+        // Use the code point for a letter without a rank, such as a final small sigma. A rank shared by two letters only
+        // makes names look more similar.
         let mut ranks: Vec<u32> =
             folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
         ranks.sort_unstable();
@@ -167,8 +168,8 @@ impl NameMatcher {
         self.left_out
     }
 
-    /// The first similar representative. `None` once the work limit is reached, because an earlier one may not have been
-    /// inspected.
+    /// Returns the first similar representative. Returns `None` once the work limit is reached, because an earlier one may
+    /// not have been inspected.
     fn first_match(&mut self, folded: &str, marks: LetterSignature, chains: &[usize]) -> Option<usize> {
         self.search += 1;
         let mut found = END_OF_CHAIN;
@@ -189,7 +190,7 @@ impl NameMatcher {
         (found != END_OF_CHAIN).then_some(found as usize)
     }
 
-    /// Compares a representative that this search has not inspected yet.
+    /// Returns whether a representative is similar, unless this search has already inspected it.
     fn compare(&mut self, standing: u32, folded: &str, marks: LetterSignature) -> bool {
         let standing = &mut self.representatives[standing as usize];
         if std::mem::replace(&mut standing.search, self.search) == self.search || !standing.marks.may_be_alike(marks) {
@@ -197,16 +198,16 @@ impl NameMatcher {
         }
         let letters = standing.marks.letters.saturating_mul(marks.letters);
         self.work = self.work.saturating_add(COMPARISON_COST.max((letters / LETTER_PAIRS_PER_UNIT) as u64));
-        // Not started if the work limit would be exceeded: a name can be as long as a text.
+        // Do not compare if that would exceed the work limit: a name can be as long as a text.
         self.work < self.max_work && jaro_winkler(&standing.folded, folded) >= SAME_NAME
     }
 
-    /// The chains that hold a name and its similar names.
+    /// Returns the chains that contain a name and all names similar to it.
     fn candidate_chains(&self, folded: &str, ranks: &[u32]) -> Vec<usize> {
         let mut keys = Vec::new();
         for (first, most_lacking) in COMMON_PREFIX_LIMITS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
-            // The limit counts unmatched letters by the longer name, and either name can be that.
+            // Compute the groups for the name as the longer or the shorter one: the limit depends on the longer name.
             let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
@@ -221,7 +222,7 @@ impl NameMatcher {
     }
 }
 
-/// Adds a hash of the letters of a name in each of `count` groups.
+/// Appends one hash for each of `count` letter groups: of the letters of a name that are in the group.
 fn push_group_hashes(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
     let first = keys.len();
     keys.extend((0..count as u32).map(|group| mix_hash(mix_hash(start, count as u32), group)));
@@ -246,7 +247,7 @@ mod tests {
         names.iter().map(|it| spellings.match_name(it)).collect()
     }
 
-    /// Like [`placed`], with pairwise comparison.
+    /// Returns the same indexes as [`placed`], found by pairwise comparison.
     fn placed_slowly(names: &[String]) -> Vec<usize> {
         let mut standing: Vec<String> = Vec::new();
         let place = |name: &String| {
@@ -260,7 +261,7 @@ mod tests {
         names.iter().map(place).collect()
     }
 
-    /// Names made of a few parts, some with a letter removed, changed or swapped.
+    /// Creates names from a few parts, some of them with a letter removed, changed or swapped.
     fn names(count: usize) -> Vec<String> {
         const FIRST: [&str; 8] = ["Anna", "Klara", "Clara", "Jonathan", "Jonathon", "Mary Anne", "Dmitri", "Öykü"];
         const PARTS: [&str; 12] = ["ka", "no", "stei", "ber", "ger", "man", "wil", "ross", "ton", "field", "ov", "é"];
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn result_equals_pairwise_comparison() {
         let mut names = names(1_500);
-        // Long names too, with one different letter.
+        // Add long names that differ in one letter.
         names.extend((0..40).map(|it| format!("A{}{} House{}", "bcdefghijk".repeat(5), it / 2, "s".repeat(it % 7))));
         let found = placed(&names);
         assert_eq!(found, placed_slowly(&names));
@@ -323,7 +324,7 @@ mod tests {
 
     #[test]
     fn long_names_use_up_work_limit() {
-        // Two thousand letters each with a different last letter: they are similar and share a chain.
+        // Names of two thousand letters that differ in one letter, so that all are similar and share a chain.
         let names: Vec<String> = (b'a'..b'k').map(|it| format!("A{}{}", "b".repeat(1_999), char::from(it))).collect();
         let comparison = 2_001 * 2_001 / LETTER_PAIRS_PER_UNIT as u64;
         let mut spellings = NameMatcher::new(names.iter());

@@ -1,4 +1,4 @@
-//! Text tools of the corpus: words, dates, fuzzy names, code blocks. Pure.
+//! Text tools of the corpus API: words, dates, similar names, code blocks. Pure functions.
 
 pub(in crate::corpus) mod code_blocks;
 pub(in crate::corpus) mod dates;

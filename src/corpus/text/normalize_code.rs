@@ -1,10 +1,10 @@
-//! Normalizes code without a parser: removes differences that carry no meaning. Every normalizer is idempotent.
+//! Normalizes code without a parser: removes differences without meaning. Normalizing twice gives the same as once.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Strips trailing white space and outer empty lines, expands leading tabs, and keeps at most one empty line in a row.
+/// Removes trailing white space and outer empty lines, expands leading tabs, and reduces several empty lines to one.
 pub(crate) fn normalize_whitespace(code: &str) -> String {
     normalize_lines(code, 1)
 }
@@ -27,8 +27,8 @@ fn normalize_lines(code: &str, most_empty: usize) -> String {
     lines.join("\n")
 }
 
-/// Formats Python like black, as far as that works line by line: in addition double quotes, a space after commas and
-/// around `=` in assignments, and two empty lines before top-level functions and classes.
+/// Formats Python like the formatter black, as far as single lines allow: in addition to white space, double quotes, a
+/// space after commas and around `=` in assignments, and two empty lines before top-level functions and classes.
 pub(crate) fn format_like_black(code: &str) -> String {
     static COMMA: LazyLock<Regex> = LazyLock::new(|| Regex::new(r",([^\s)\]}])").expect("a constant"));
     static ASSIGN: LazyLock<Regex> =
@@ -54,7 +54,7 @@ pub(crate) fn format_like_black(code: &str) -> String {
     lines.join("\n")
 }
 
-/// Writes `'text'` as `"text"`, if the line has no other quotation mark.
+/// Replaces `'text'` by `"text"`, if the line has no other quotation mark.
 fn double_quotes(line: &str) -> String {
     let simple = !line.contains('"') && !line.contains('\\') && !line.contains('#') && line.matches('\'').count() == 2;
     if simple && !line.contains("'''") { line.replace('\'', "\"") } else { line.to_string() }

@@ -1,4 +1,4 @@
-//! Words and stems of a text.
+//! Splits texts into words, and reduces words to their stems.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
-/// Words without a topic.
+/// Words that say nothing about the topic of a text.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "above", "after", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because",
     "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "each",
@@ -21,7 +21,7 @@ const STOP_WORDS: &[&str] = &[
     "who", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Returns whether a word carries no topic.
+/// Returns whether a word says nothing about the topic of a text.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -53,7 +53,7 @@ pub(crate) fn terms(text: &str) -> BTreeMap<String, u32> {
     terms
 }
 
-/// Returns a text on one line, cut to `most` characters.
+/// Returns a text on one line, truncated to `most` characters.
 pub(crate) fn truncate_to_line(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
@@ -62,13 +62,13 @@ pub(crate) fn truncate_to_line(text: &str, most: usize) -> String {
     }
 }
 
-/// A key in lookup form: lower case, words joined by `_`.
+/// Returns a key in the form used for lookups: lower case, words joined by `_`.
 pub(crate) fn normalize_key(text: &str) -> String {
     let words: Vec<String> = words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
     words.join("_")
 }
 
-/// The Jaccard similarity of two lists of stems, 0 to 1.
+/// Returns the Jaccard similarity of two lists of stems, 0 to 1.
 pub(crate) fn jaccard(a: &[String], b: &[String]) -> f64 {
     let (a, b): (std::collections::BTreeSet<_>, std::collections::BTreeSet<_>) =
         (a.iter().collect(), b.iter().collect());

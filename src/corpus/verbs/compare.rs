@@ -1,4 +1,4 @@
-//! COMPARE: lists every difference with counts, and does not judge who is right.
+//! The verb COMPARE: lists every difference between documents with counts, and does not judge which one is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use crate::corpus::text::words::truncate_to_line;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
-/// Most characters of a passage shown in a difference.
+/// Maximum characters of a passage shown in a difference.
 const MAX_SHOWN_CHARS: usize = 160;
 
-/// Time limit of the diffs of one answer. A diff of two long texts without a common line is quadratic.
+/// Time limit for the diffs of one answer: a diff of two long texts without a common line takes quadratic time.
 pub(crate) const DIFF_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The differences between two texts.
 pub(crate) struct PassageDiff {
     pub(crate) list: Vec<Value>,
-    /// Whether the time limit ended the search: then the list reports more changes than there are.
+    /// Whether the time limit stopped the search; the list then reports more changes than there are.
     pub(crate) is_coarse: bool,
 }
 
@@ -69,7 +69,7 @@ fn compare_versions(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer
     Ok(answer)
 }
 
-/// The sections that only one side has, and common sections with differences.
+/// Returns the sections that only one document has, and the common sections with differences.
 fn section_changes(one: &CorpusDocument, other: &CorpusDocument, changes: &[Value]) -> Value {
     let headings = |it: &CorpusDocument| {
         it.parsed.headings().map(|it| truncate_to_line(&it.text, MAX_SHOWN_CHARS)).collect::<BTreeSet<String>>()
@@ -85,7 +85,7 @@ fn section_changes(one: &CorpusDocument, other: &CorpusDocument, changes: &[Valu
     })
 }
 
-/// The number of differences by part: headings, text, items, tables, code.
+/// Counts the differences by part: headings, text, items, tables, code.
 fn count_by_part(changes: &[Value]) -> Value {
     let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for change in changes {
@@ -95,7 +95,7 @@ fn count_by_part(changes: &[Value]) -> Value {
     json!(counts)
 }
 
-/// Counts the objects of a schema that only one side has; `None` if there are none. Equal objects match at any place.
+/// Counts the objects of a schema that only one document has; `None` if there are none. Locations may differ.
 fn object_changes(one: &CorpusDocument, other: &CorpusDocument, schema: &str) -> Option<Value> {
     let listed = |paper: &CorpusDocument| -> Vec<String> {
         let objects = paper.parsed.objects.get(schema).into_iter().flatten();
@@ -114,20 +114,20 @@ fn object_changes(one: &CorpusDocument, other: &CorpusDocument, schema: &str) ->
     differs.then(|| json!({"schema": schema, "doc_a": a, "doc_b": b, "added": new.len(), "removed": removed}))
 }
 
-/// The fields of an object without those that depend on its place.
+/// Returns the fields of an object without those that depend on its location.
 fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
     const PLACES: [&str; 4] = ["line_numbers", "context", "source_context", "index"];
     fields.iter().filter(|it| !PLACES.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect()
 }
 
-/// Reports documents with a diff that the time limit cut.
+/// Reports the documents whose diff was stopped at the time limit.
 pub(crate) fn report_coarse_diff(answer: &mut Answer, files: &[FileId]) {
-    let detail = "the search took too long: more changes are reported than there are";
+    let detail = "the search for differences was stopped at its time limit: more changes are reported than there are";
     answer.push_unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
     answer.confidence = answer.confidence.min(0.6);
 }
 
-/// Every passage that only one side has or that differs, searched until a deadline.
+/// Returns every passage that only one side has or that differs; the search stops at the time `until`.
 pub(crate) fn diff_passages(before: &[StoredPassage], after: &[StoredPassage], until: Instant) -> PassageDiff {
     let keys =
         |side: &[StoredPassage]| side.iter().map(|it| truncate_to_line(&it.text, usize::MAX)).collect::<Vec<String>>();
@@ -157,7 +157,7 @@ pub(crate) fn diff_passages(before: &[StoredPassage], after: &[StoredPassage], u
     PassageDiff { list: found, is_coarse }
 }
 
-/// Pairs the passages of both sides in order; the rest is added or removed.
+/// Pairs the passages of both sides in order; a passage without a partner was added or removed.
 fn pair_passages(old: &[StoredPassage], new: &[StoredPassage]) -> Vec<Value> {
     let both = old.len().min(new.len());
     let pairs = old.iter().zip(new).map(|(a, b)| change_value("modified", Some(a), Some(b)));
@@ -191,12 +191,12 @@ fn change_value(op: &str, before: Option<&StoredPassage>, after: Option<&StoredP
     shown
 }
 
-/// The number of leading characters that two texts share.
+/// Returns the number of leading characters that two texts have in common.
 fn first_difference(one: &str, other: &str) -> usize {
     one.chars().zip(other.chars()).take_while(|it| it.0 == it.1).count()
 }
 
-/// The start of a text, or the part of a long text around its first difference.
+/// Returns the start of a text, or the part of a long text around its first difference.
 fn excerpt(text: &str, from: usize) -> String {
     if from < MAX_SHOWN_CHARS * 3 / 4 {
         return truncate_to_line(text, MAX_SHOWN_CHARS);
@@ -251,7 +251,7 @@ fn compare_contradictions(request: &ValidRequest, corpus: &Corpus) -> Answer {
     answer
 }
 
-/// An answer from statements. Documents without a statement are an unknown.
+/// Creates an answer from statements. Documents without a statement are reported as an unknown.
 fn statement_answer(corpus: &Corpus, statements: &[statements::Statement]) -> Answer {
     let mut answer = Answer::new(
         "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",

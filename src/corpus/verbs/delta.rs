@@ -1,4 +1,4 @@
-//! DELTA: reports added, removed and modified files, and leaves out unchanged ones.
+//! The verb DELTA: reports files that were added, removed or modified since a baseline; unchanged files are left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -17,13 +17,13 @@ use crate::corpus::views::baseline::{DeltaBaseline, has_changed};
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
-/// Fields searched for new contradictions.
+/// Fields of statements that are searched for new contradictions.
 const CONTRADICTION_FIELDS: [&str; 4] = ["recommendation", "best-practice", "conclusion", "requirement"];
 
-/// Most contradictions kept of each state for the comparison.
+/// Maximum contradictions of each state that are compared.
 const MAX_WORDINGS: usize = 500_000;
 
-/// Runs DELTA. `earlier` is the named baseline, the newest session before `since`, or the last one with the watched file.
+/// Runs DELTA. `earlier` is the given baseline, the newest session before `since`, or the last one with the watched file.
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> ApiResult<Answer> {
     if request.has("watch") {
         return field_diff::diff_field(request, corpus, earlier);
@@ -69,7 +69,7 @@ fn since_baseline(request: &ValidRequest, corpus: &Corpus, earlier: Option<&Delt
     build_answer(request, corpus, answer, lists)
 }
 
-/// The added, removed and modified files.
+/// Returns the added, removed and modified files.
 fn diff_files(corpus: &Corpus, earlier: &DeltaBaseline, answer: &mut Answer) -> [Vec<Value>; 3] {
     let (until, mut coarse) = (Instant::now() + compare::DIFF_TIME_LIMIT, Vec::new());
     let there: BTreeSet<FileId> =
@@ -91,7 +91,7 @@ fn diff_files(corpus: &Corpus, earlier: &DeltaBaseline, answer: &mut Answer) -> 
                 coarse.extend(is_coarse.then_some(paper.file));
                 modified.push(shown);
             }
-            // The same content under another path: only the name changed.
+            // Report a file with the same content under another path as renamed.
             Some(before) if before.path != paper.path => {
                 let mut shown = file_entry(paper);
                 shown["moved_from"] = json!(before.path);
@@ -109,7 +109,7 @@ fn diff_files(corpus: &Corpus, earlier: &DeltaBaseline, answer: &mut Answer) -> 
     [added, gone, modified]
 }
 
-/// Reports modified files without stored earlier content.
+/// Reports modified files whose earlier content is not stored.
 fn report_lost_content(answer: &mut Answer, modified: &[Value]) {
     let lost = modified.iter().filter(|it| it.get("changes").is_none());
     let lost: Vec<FileId> = lost.filter_map(|it| it["file"].as_i64()).collect();
@@ -122,7 +122,7 @@ fn report_lost_content(answer: &mut Answer, modified: &[Value]) {
 
 fn build_answer(request: &ValidRequest, corpus: &Corpus, mut answer: Answer, lists: [Vec<Value>; 3]) -> Answer {
     if corpus.total() == 0 {
-        // An empty view is fully known.
+        // Set the coverage of an empty view to 1: all of its files are known.
         answer.coverage = Some(1.0);
     }
     let names = ["added", "removed", "modified"];
@@ -146,7 +146,7 @@ fn file_entry(paper: &CorpusDocument) -> Value {
     json!({"file": paper.file, "path": paper.path})
 }
 
-/// A modified document, and whether its diff was cut by the time limit.
+/// Returns the entry for a modified document, and whether its diff was stopped at the time limit.
 fn modified_entry(
     paper: &CorpusDocument,
     before: &SessionFile,
@@ -172,7 +172,7 @@ fn modified_entry(
     (shown, is_coarse)
 }
 
-/// The statements of a state, by field and topic.
+/// Groups the statements of a view by field and topic.
 fn topics_by_field(corpus: &Corpus) -> Vec<(&'static str, StatementTopic)> {
     let of = |field: &'static str| {
         statements::group_by_topic(statements::find_statements(corpus, field)).into_iter().map(move |it| (field, it))
@@ -180,10 +180,10 @@ fn topics_by_field(corpus: &Corpus) -> Vec<(&'static str, StatementTopic)> {
     CONTRADICTION_FIELDS.into_iter().flat_map(of).collect()
 }
 
-/// Contradictions by the wording of both sides, in either order.
+/// Contradictions, identified by the wording of both statements in either order.
 struct ContradictionWordings<'t> {
     found: BTreeMap<[&'t str; 2], (&'static str, Contradiction<'t>)>,
-    /// Number of pairs with other wordings beyond the limit.
+    /// Number of pairs with different wordings beyond the limit.
     left_out: usize,
 }
 
@@ -216,7 +216,7 @@ fn new_contradictions(request: &ValidRequest, corpus: &Corpus, earlier: Option<&
     let resolved = before.found.keys().filter(|it| !of_now.found.contains_key(*it)).count();
     let is_lost =
         |(_, pair): &(&str, Contradiction<'_>)| [pair.one, pair.other].iter().any(|it| lost.contains(&it.file));
-    // If the earlier text of a side is not stored, it is unknown whether the contradiction is new.
+    // Do not report as new a contradiction whose earlier text is not stored: it may have existed before.
     let (open, new): (Vec<_>, Vec<_>) =
         of_now.found.into_iter().filter(|it| !before.found.contains_key(&it.0)).map(|it| it.1).partition(is_lost);
     if !lost.is_empty() {
@@ -264,7 +264,7 @@ mod tests {
         let corpus = corpus(&[("a.md", &texts[0]), ("b.md", &texts[1]), ("c.md", &texts[2])]);
         let topics = topics_by_field(&corpus);
         let all = collect_contradictions(&topics, 1_000);
-        // Ten by ten between `a` and `b`, and the pairs within `a` and `c` that differ: 45 wordings.
+        // Ten by ten pairs between `a` and `b`, and the 45 pairs within `a` and `c` with different wordings.
         assert_eq!((all.found.len(), all.left_out), (145, 0));
         let some = collect_contradictions(&topics, 100);
         assert_eq!(some.found.len(), 100);

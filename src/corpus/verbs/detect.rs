@@ -1,4 +1,4 @@
-//! DETECT: shows where to look harder. The objective states the intent; the method is chosen here and named in the answer.
+//! The verb DETECT: shows where to look more closely. `objective` states the intent; the answer names the chosen method.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::corpus::text::words;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
-/// Metadata fields that an objective can ask to group by, with their cue stems.
+/// Metadata fields by which an objective can ask to group documents, with the word stems that ask for them.
 const GROUP_FIELDS: &[(&str, &[&str])] = &[
     ("content_type", &["type", "format", "kind"]),
     ("author", &["author", "writer", "sender"]),
     ("year", &["year", "date", "age"]),
 ];
 
-/// A numeric metadata field of a document.
+/// Returns the value of a numeric metadata field of a document.
 pub(crate) fn number_of(paper: &CorpusDocument, field: &str) -> Option<f64> {
     if field == "size" { Some(paper.size as f64) } else { paper.parsed.facts.number(field) }
 }
@@ -76,7 +76,7 @@ fn detect_clusters(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer>
     Ok(answer)
 }
 
-/// Clustering compares every pair of documents, so `async` would not help.
+/// Returns the error for too many documents to cluster. It does not suggest `async`: every pair is compared in a job too.
 fn too_many_to_cluster(documents: usize) -> ApiError {
     let most = clustering::MAX_DOCUMENTS;
     let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
@@ -231,7 +231,7 @@ fn outliers(field: &str, values: &[(&CorpusDocument, f64)], threshold: f64) -> V
     }
     let middle = median(values.iter().map(|it| it.1).collect());
     let deviations: Vec<f64> = values.iter().map(|it| (it.1 - middle).abs()).collect();
-    // If most documents have the same number, the mean deviation is used, after Iglewicz and Hoaglin.
+    // Use the mean deviation if most documents have the same number (Iglewicz and Hoaglin): the median deviation is then 0.
     let scale = match median(deviations.clone()) * 1.4826 {
         zero if zero < f64::EPSILON => mean(&deviations) * 1.2533,
         scale => scale,
@@ -308,7 +308,7 @@ fn period(facts: &Facts, length: usize) -> Option<String> {
     facts.published_at.as_ref()?.get(..length).map(String::from)
 }
 
-/// The slope of the least-squares line.
+/// Returns the slope of the least-squares line through the values.
 fn slope(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let (middle, mean) = ((count - 1.0) / 2.0, mean(values));
@@ -317,7 +317,7 @@ fn slope(values: &[f64]) -> f64 {
     if spread == 0.0 { 0.0 } else { together / spread }
 }
 
-/// Kendall's rank correlation with time, -1 to 1.
+/// Returns Kendall's rank correlation of the values with time, -1 to 1.
 fn kendall(values: &[f64]) -> f64 {
     let (mut sum, mut pairs) = (0.0, 0.0);
     for (at, one) in values.iter().enumerate() {

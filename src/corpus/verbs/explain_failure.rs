@@ -1,7 +1,7 @@
-//! EXPLAIN_FAILURE: explains why a result is incomplete, as a list of issues with actions.
+//! The verb EXPLAIN_FAILURE: explains why a result is incomplete, as a list of issues with suggested actions.
 //!
-//! A suggested action is written as `VERB {request}`, ready to send. Only requests that pass the validator are
-//! suggested. A step that only a person can take (save a file without its password) is a recommendation.
+//! A suggested action is written as `VERB {request}`, ready to send, and only suggested if the validator accepts it. A step
+//! that only a person can take (save a file without its password) is a recommendation instead.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ use crate::corpus::results::parse_stored;
 use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, UnreadDocument};
 use crate::model::FileId;
 
-/// Confidence below which an object counts as unclear.
+/// Confidence below which an object is reported as unclear.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
-/// Most documents of an issue that get a suggested request of their own.
+/// Maximum documents of an issue for which a separate request is suggested.
 const MAX_SUGGESTED_DOCUMENTS: usize = 3;
 
-/// The id of the result to explain.
+/// Returns the id of the result to explain.
 pub(crate) fn result_id(request: &ValidRequest) -> Option<&str> {
     ["id", "extraction_id", "detection_id"].into_iter().find_map(|it| request.text(it))
 }
 
-/// A stored result and the explanation built for it.
+/// A stored result, and the explanation that is being built for it.
 struct Explanation<'k> {
     verb: &'k str,
-    /// The fields of the original request, with its form.
+    /// Fields of the explained request, including its form.
     fields: Map<String, Value>,
     envelope: &'k Value,
     issues: Vec<Value>,
@@ -38,7 +38,7 @@ struct Explanation<'k> {
 }
 
 impl Explanation<'_> {
-    /// Suggests a request if the validator accepts it.
+    /// Adds a request to the suggested actions, if the validator accepts it.
     fn suggest(&mut self, verb: &str, fields: Value) {
         let Some(action) = valid_action(verb, fields) else { return };
         if !self.actions.contains(&action) {
@@ -46,7 +46,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// Suggests the original request with other fields; null removes a field.
+    /// Suggests the explained request with changed fields; null removes a field.
     fn suggest_again(&mut self, changes: &[(&str, Value)]) {
         let mut fields = self.fields.clone();
         for (name, value) in changes {
@@ -60,14 +60,14 @@ impl Explanation<'_> {
         }
     }
 
-    /// The view fields of the original request.
+    /// Returns the fields of the explained request that select its view.
     fn view_fields(&self) -> Map<String, Value> {
         let fields =
             ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.fields.get(it)?.clone())));
         fields.collect()
     }
 
-    /// Suggests a request on the same view.
+    /// Suggests a request on the view of the explained request.
     fn suggest_on_same_view(&mut self, verb: &str, fields: Value) {
         let mut all = fields.as_object().cloned().unwrap_or_default();
         all.extend(self.view_fields());
@@ -79,7 +79,7 @@ impl Explanation<'_> {
     }
 }
 
-/// Formats a suggested request; `None` if the validator rejects it.
+/// Formats a request as a suggested action; returns `None` if the validator rejects it.
 fn valid_action(verb: &str, fields: Value) -> Option<String> {
     let Value::Object(fields) = fields else { return None };
     let is_valid = match verb {
@@ -158,7 +158,7 @@ fn explain_error(explained: &mut Explanation<'_>) {
         ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
             explained.suggest_again(&[(field, Value::Null)]);
         }
-        // For other limits, `async` does not help.
+        // Suggest `async` only if the limit concerns it: it does not lift other limits.
         ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
         ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
@@ -171,7 +171,7 @@ fn explain_error(explained: &mut Explanation<'_>) {
     explained.suggest("HELP", verb.map_or(json!({}), |it| json!({"verb": it})));
 }
 
-/// The metadata filter that selects documents with objects of a schema.
+/// Returns the metadata filter that selects documents with objects of a schema.
 fn filter_for_schema(schema: &str) -> Option<&'static str> {
     Some(match schema {
         "Code" => "code_count>0",
@@ -185,7 +185,7 @@ fn filter_for_schema(schema: &str) -> Option<&'static str> {
     })
 }
 
-/// Reports lists that are empty.
+/// Reports the lists of the result that are empty.
 fn explain_empty_lists(explained: &mut Explanation<'_>) {
     const COUNTS: [&str; 8] =
         ["count", "originals", "edge_count", "reached", "consensus_points", "disagreements", "approaches", "files"];
@@ -204,13 +204,13 @@ fn explain_empty_lists(explained: &mut Explanation<'_>) {
     }
 }
 
-/// The documents that an envelope names as evidence.
+/// Returns the documents that an envelope lists as evidence.
 fn evidence_files(envelope: &Value) -> Vec<Value> {
     let evidence = envelope["evidence"].as_array().into_iter().flatten();
     evidence.filter_map(|it| it.get("file").cloned()).collect()
 }
 
-/// The issue type and the recommendation for an unknown.
+/// Returns the issue type and the recommendation for a type of unknown.
 fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "no_objects" => ("incomplete_coverage", "these documents state no such object"),
@@ -304,7 +304,7 @@ fn suggest_for_unknown(explained: &mut Explanation<'_>, kind: &str, files: &[Fil
     }
 }
 
-/// Suggests the next page of a cut list, at the offset in the answer: the prose limit can end a page early.
+/// Suggests the next page of a truncated list, at the offset in the answer: the prose limit can end a page early.
 fn suggest_next_page(explained: &mut Explanation<'_>, detail: &str) {
     let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
     if let Some(offset) = offset {

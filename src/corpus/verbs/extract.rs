@@ -1,4 +1,4 @@
-//! EXTRACT: the objects of a schema that pass the filters of the request.
+//! The verb EXTRACT: returns the objects of a schema that pass the filters of the request.
 
 use serde_json::{Value, json};
 
@@ -30,13 +30,13 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     if !without.is_empty() {
         answer.push_unknown(Unknown::new("no_objects", without.len()).files(&without));
     }
-    // Only the page is rendered: one object can be a table of megabytes.
+    // Render only the objects on the page, because one object can be a table of megabytes.
     let (_, page) = answer.page_of(request, objects, |(file, object)| object.value(file));
     answer.data = json!({"schema": schema.name, "count": count, "objects": page});
     Ok(answer)
 }
 
-/// The filters of a request, with the file resolved.
+/// The object filters of a request; its `file` is resolved to a file id.
 struct ObjectFilter<'r> {
     request: &'r ValidRequest,
     file: Option<i64>,
@@ -66,7 +66,7 @@ impl<'r> ObjectFilter<'r> {
             && schema.filters.iter().all(|field| self.passes_filter(object, field.name))
     }
 
-    /// Applies one filter of the schema; a filter that is not set passes everything.
+    /// Returns whether an object passes one filter of the schema; a filter that is not set accepts every object.
     fn passes_filter(&self, object: &Object, name: &str) -> bool {
         let same = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase() == it);
         let part = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase().contains(&it));
@@ -92,7 +92,7 @@ impl<'r> ObjectFilter<'r> {
     }
 }
 
-/// The number of columns of a table, with or without headers.
+/// Returns the number of columns of a table, with or without headers.
 fn column_count(object: &Object) -> i64 {
     let width = |it: &Value| it.as_array().map_or(0, Vec::len) as i64;
     let rows = object.fields.get("rows").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! DELTA of one field of one file: a diff of its text, added and removed items of its lists, or a value before and after.
+//! DELTA with `watch` and `field`: the diff of a text, the added and removed items of a list, or a value before and after.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -21,32 +21,32 @@ use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::corpus::views::filter_row::FilterRow;
 use crate::model::{FileKind, FileState};
 
-/// The fields besides metadata: the text, and the lists that it holds.
+/// Fields of a document that are not metadata: its text, and the lists found in it.
 pub(crate) const TEXT_FIELDS: [&str; 9] =
     ["content", "headings", "tables", "code", "references", "quotes", "definitions", "citations", "links"];
 
-/// Context lines around each difference in a text diff.
+/// Number of context lines around each difference in a text diff.
 const CONTEXT_LINES: usize = 1;
 
-/// One state of a document: its row, facts and text, as far as known.
+/// One state of a document: its catalog row, facts and text, as far as they are known.
 struct DocumentState<'s> {
     file: &'s SessionFile,
     facts: Option<Facts>,
     reading: Option<&'s ParsedDocument>,
 }
 
-/// The field of a request.
+/// What the field name of a request refers to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FieldReference<'r> {
     /// A name in [`TEXT_FIELDS`].
     Part(&'static str),
     /// A metadata field that filters know.
     Metadata(&'static FilterField),
-    /// A key that documents state as `key: value`.
+    /// A key that documents state in the form `key: value`.
     Stated(&'r str),
 }
 
-/// Resolves a field name. A name that is neither a part nor metadata is a stated key.
+/// Resolves a field name. A name that is neither in [`TEXT_FIELDS`] nor metadata is the key of a `key: value` pair.
 pub(crate) fn resolve_field(name: &str) -> FieldReference<'_> {
     match TEXT_FIELDS.iter().find(|it| it.eq_ignore_ascii_case(name)) {
         Some(part) => FieldReference::Part(part),
@@ -54,7 +54,7 @@ pub(crate) fn resolve_field(name: &str) -> FieldReference<'_> {
     }
 }
 
-/// Compares one field of one file with the baseline.
+/// Compares one field of one file with its state in the baseline.
 pub(crate) fn diff_field(
     request: &ValidRequest,
     corpus: &Corpus,
@@ -96,7 +96,7 @@ pub(crate) fn diff_field(
         }
         FieldReference::Metadata(known) => {
             let is_text = matches!(known.origin, FieldSource::Fact(_));
-            // Facts of an unchanged text are compared in their current form, so that a newer parser shows no change.
+            // For an unchanged text, use its current facts for both states, so that a newer parser shows no change.
             let then = if is_text && same_text { now.as_ref() } else { Some(&then) };
             write_before_and_after(
                 &mut answer,
@@ -121,7 +121,7 @@ pub(crate) fn diff_field(
     Ok(answer)
 }
 
-/// Rejects a key that neither state has.
+/// Rejects a key that the document states neither now nor in the baseline.
 fn check_key_exists(key: &str, paper: &CorpusDocument, then: Option<&ParsedDocument>) -> ApiResult<()> {
     let stated = paper.parsed.stated.keys().chain(then.into_iter().flat_map(|it| it.stated.keys()));
     let mut names: Vec<&str> = stated.map(String::as_str).collect();
@@ -160,7 +160,7 @@ fn facts_then(file: &SessionFile, earlier: &DeltaBaseline) -> Option<Facts> {
     kept.or_else(|| earlier.parsed.get(&file.file).map(|it| it.facts.clone()))
 }
 
-/// The value of a metadata field; `None` if unknown.
+/// Returns the value of a metadata field; `None` if it is not known.
 fn metadata_value(state: &DocumentState<'_>, known: &'static FilterField) -> Option<Value> {
     let columns: [Column; 1] = match known.origin {
         FieldSource::Catalog(column) => [column],
@@ -172,7 +172,7 @@ fn metadata_value(state: &DocumentState<'_>, known: &'static FilterField) -> Opt
     is_known.then(|| sight.value_of(known).map_or(Value::Null, |it| it.value()))
 }
 
-/// Shows a value before and after. The outer `None` is a missing file, the inner an unknown value.
+/// Writes a value before and after. The outer `None` means a missing file, the inner an unknown value.
 fn write_before_and_after(
     answer: &mut Answer,
     data: &mut Value,
@@ -199,7 +199,7 @@ fn report_lost_content(answer: &mut Answer, data: &Value) {
     answer.confidence = 0.5;
 }
 
-/// Compares a part of a text: a diff of the content, added and removed items of lists.
+/// Compares a part of a document: the diff of its text, or the added and removed items of a list.
 fn diff_part(
     request: &ValidRequest,
     answer: &mut Answer,
@@ -231,7 +231,7 @@ fn diff_part(
     data["removed"] = json!(not_in(&old, &new));
 }
 
-/// The items of one list that are not in the other, in order.
+/// Returns the items of `all` that are not in `others`, in order.
 fn not_in<'a>(all: &'a [String], others: &[String]) -> Vec<&'a String> {
     let others: HashSet<&String> = others.iter().collect();
     all.iter().filter(|it| !others.contains(it)).collect()
@@ -242,8 +242,8 @@ fn full_text(reading: Option<&ParsedDocument>) -> String {
     passages.map(|it| format!("{}\n", it.text.trim_end())).collect()
 }
 
-/// The lines of a unified diff with a little context; `@@` separates distant hunks. Also returns whether the deadline cut
-/// the search.
+/// Returns the lines of a unified diff with little context; `@@` separates hunks. Also returns whether the search was
+/// stopped at the deadline.
 fn diff_lines(old: &str, new: &str, until: Instant) -> (Vec<String>, bool) {
     let diff = TextDiff::configure().deadline(until).diff_lines(old, new);
     let is_coarse = Instant::now() > until && old != new;

@@ -1,4 +1,4 @@
-//! INGEST: indexes folders, files and web pages, and records them in a session.
+//! The verb INGEST: indexes folders, files and web pages, and records them in a session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::error::{Error, ErrorCode, IoContext};
 use crate::index::blocking;
 use crate::model::{FileFilter, FileId, FileRecord, FileState, JobSnapshot, JobState};
 
-/// Most failures named in an answer; the failures file lists all.
+/// Maximum failures listed in an answer; the failures file lists all of them.
 const MAX_NAMED_FAILURES: usize = 20;
 
 impl CorpusApi {
-    /// Runs INGEST, or turns it into a job if it takes longer.
+    /// Runs INGEST, or continues it as a job if it takes longer than the caller may wait.
     pub(crate) async fn ingest(&self, request: &ValidRequest, patient: bool) -> ApiResult<VerbOutcome> {
         self.check_may_fetch(request)?;
         if patient {
@@ -40,7 +40,7 @@ impl CorpusApi {
         self.finish_run(request, going.run).await
     }
 
-    /// Like [`CorpusApi::ingest`], in a job. Continues a run that the caller started, so that no page is fetched twice.
+    /// Runs INGEST in a job. Continues a run that was started while the caller waited, so that no page is fetched twice.
     pub(crate) async fn ingest_in_job(
         &self,
         request: &ValidRequest,
@@ -56,7 +56,7 @@ impl CorpusApi {
         self.finish_run(request, going.run).await
     }
 
-    /// Waits for an index job; `None` if it finds more than `most` files.
+    /// Waits for an index job; returns `None` as soon as the job finds more than `most` files.
     async fn wait_for_index_job(&self, job: &JobSnapshot, most: Option<u64>) -> ApiResult<Option<()>> {
         let mut watched = self.reader.parts.index.watch_job(&job.job_id)?;
         loop {
@@ -74,7 +74,7 @@ impl CorpusApi {
     }
 
     fn index_job_outcome(&self, job: JobSnapshot) -> ApiResult<()> {
-        // The reason may name files of other callers.
+        // Show the reason only to callers who may see all files: it may name files of other callers.
         let why = job.error.filter(|_| self.scope.is_all());
         let told = why.unwrap_or_else(|| "the index job ended before it was done".into());
         let refusal = ApiError::new(ApiErrorKind::Unavailable, told).action("try again");
@@ -89,7 +89,7 @@ impl CorpusApi {
         let records = self.records_below(&run.session_paths).await?;
         let mut files: Vec<SessionFile> = records.iter().map(SessionFile::new).collect();
         if run.minimal {
-            // Mode `minimal` reads no texts, so pending files are no failures.
+            // Do not report pending files as failures: mode `minimal` does not read their text.
             files.iter_mut().filter(|it| it.state == FileState::Pending).for_each(|it| it.problem.clear());
         } else {
             self.store_texts(&mut files).await?;
@@ -105,7 +105,7 @@ impl CorpusApi {
         self.build_answer(request, session, &run, &files).await
     }
 
-    /// Parses files for a session, which keeps their documents stored from then on.
+    /// Parses the files of a session, so that their documents stay stored as long as the session.
     async fn store_texts(&self, files: &mut [SessionFile]) -> ApiResult<()> {
         for some in files.chunks_mut(MAX_SYNC_DOCUMENTS) {
             let ids: Vec<FileId> = some.iter().filter(|it| it.problem.is_empty()).map(|it| it.file).collect();
@@ -134,7 +134,7 @@ impl CorpusApi {
         Ok(blocking(move || reader.parts.book.add_session(&owner, &body, &files)).await?)
     }
 
-    /// Replaces the failures of a session by what the retry read; all other rows stay.
+    /// Replaces the failed files of a session by the result of the retry; all other rows stay.
     async fn amend_session(
         &self,
         past: &SessionSnapshot,
@@ -155,7 +155,7 @@ impl CorpusApi {
             Ok(())
         });
         amended.await?;
-        // The session may have been deleted meanwhile; then this call reports it.
+        // Report a session that was deleted in the meantime as an error of this call.
         Ok((session, self.session_snapshot(session).await?.files.clone()))
     }
 
@@ -211,7 +211,7 @@ impl CorpusApi {
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.map(|it| it.to_string_lossy().into_owned()),
         });
-        // Coverage counts what the mode asks for; in mode `minimal` that is no text.
+        // Count a file as covered if the mode's work is done: in mode `minimal`, no text has to be read.
         let known = indexed + unread;
         let coverage = if files.is_empty() { 0.0 } else { known as f64 / files.len() as f64 };
         let id = hash_result_id(&request.canonical(), &answer.data.to_string());
@@ -219,7 +219,7 @@ impl CorpusApi {
         Ok(VerbOutcome::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
     }
 
-    /// Writes the failures file of a session; removes it if there are no failures.
+    /// Writes the list of failures of a session to its file, or removes the file if there are none.
     async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> ApiResult<Option<PathBuf>> {
         let Some(path) = self.failures_file(session) else { return Ok(None) };
         let list: Vec<Value> = failures.iter().map(|it| json!({"path": it.path, "reason": it.problem})).collect();
@@ -238,7 +238,7 @@ impl CorpusApi {
         Ok(is_needed.then_some(path))
     }
 
-    /// The failures file of a session, only for callers who may read the data directory.
+    /// Returns the path of a session's failures file, if the caller may read the data directory.
     pub(crate) fn failures_file(&self, session: i64) -> Option<PathBuf> {
         let file = || self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"));
         self.scope.is_all().then(file)

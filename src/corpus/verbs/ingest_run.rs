@@ -1,4 +1,4 @@
-//! The run of an INGEST: what it indexes, the pages that it fetches, and the index jobs that it starts.
+//! The work of one INGEST: which paths it indexes, which pages it fetches, and which index jobs it starts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,34 +18,34 @@ use crate::files::unresponsive;
 use crate::index::{blocking, resolve};
 use crate::model::{FileRecord, FileState, IndexRequest, JobSnapshot, PrivacyMode, Scope};
 
-/// Most sessions of an owner; each has a row for every file.
+/// Maximum sessions per owner; each session has a row for every file.
 const MAX_SESSIONS: usize = 1_000;
 
-/// Most bytes of a page.
+/// Maximum size of a web page in bytes.
 const MAX_PAGE_BYTES: usize = 20 << 20;
 
-/// Time limit for fetching a page.
+/// Time limit for fetching one web page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running INGEST: the fetched pages and the started index jobs.
+/// An INGEST that has started: the pages that it fetched and the index jobs that it started.
 pub(crate) struct RunningIngest {
     pub(super) run: IngestRun,
     pub(super) jobs: Vec<JobSnapshot>,
 }
 
-/// The input of one INGEST run.
+/// The input of one INGEST.
 pub(super) struct IngestRun {
     /// Files and folders to index.
     pub(super) paths: Vec<String>,
     /// Whether to index the folder of fetched pages too.
     pub(super) pages: bool,
-    /// The paths of the session.
+    /// Paths that the session records as ingested.
     pub(super) session_paths: Vec<String>,
-    /// Whether texts are left out (mode `minimal`).
+    /// Whether texts are not read (mode `minimal`).
     pub(super) minimal: bool,
-    /// The session with the failures that this run retries.
+    /// The session whose failures this INGEST retries.
     pub(super) retried: Option<Arc<SessionSnapshot>>,
-    /// Pages that could not be fetched, with the reason.
+    /// Addresses of pages that could not be fetched, each with the reason.
     pub(super) unfetched: Vec<(String, String)>,
 }
 
@@ -66,7 +66,7 @@ impl CorpusApi {
         let privacy = self.reader.parts.privacy;
         if privacy == PrivacyMode::LocalOnly {
             for url in request.texts("urls") {
-                // The egress log records the denied request.
+                // Check the privacy mode; a denied request is recorded in the log of outbound requests.
                 egress::check_allowed(url, privacy, Purpose::Page)?;
             }
             return Err(ApiError::new(ApiErrorKind::Forbidden, "no pages are fetched in privacy mode `local_only`")
@@ -100,7 +100,7 @@ impl CorpusApi {
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
-            // A relative path would be resolved in the daemon's working directory.
+            // Reject a relative path, because it would be resolved in the daemon's working directory.
             let found = match Path::new(path) {
                 given if given.is_absolute() => resolve(given).await.ok(),
                 _ => None,
@@ -110,7 +110,7 @@ impl CorpusApi {
             let found = found.ok_or_else(|| {
                 ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", truncate_to_line(path, 80)))
                     .field("paths")
-                    .action("give an absolute path")
+                    .action("give the absolute path of an existing file or folder")
             })?;
             if !paths.contains(&found) {
                 paths.push(found);
@@ -126,7 +126,7 @@ impl CorpusApi {
         })
     }
 
-    /// Retries the failures of a session: files that still exist or exist again, and pages that were not fetched.
+    /// Prepares a retry of the failures of a session: files that exist now, and pages that were not fetched.
     async fn prepare_retry(&self, past: Arc<SessionSnapshot>) -> ApiResult<IngestRun> {
         let (pages, failed): (Vec<&SessionFile>, Vec<_>) = failures(&past).partition(|it| it.file < 0);
         let (reader, numbers) = (self.reader.clone(), failed.iter().map(|it| it.file).collect::<Vec<_>>());
@@ -153,7 +153,7 @@ impl CorpusApi {
         })
     }
 
-    /// Starts the index jobs of a run. Pages share one folder: `full` is off, so that pages of other runs are not reread.
+    /// Starts the index jobs. All pages share a folder, which is indexed without `full`, so that old pages are not reread.
     async fn start_index_jobs(&self, run: &IngestRun) -> ApiResult<Vec<JobSnapshot>> {
         let request = |paths: Vec<String>, full: bool| IndexRequest {
             paths,
@@ -178,7 +178,7 @@ impl CorpusApi {
         self.reader.parts.pages.to_string_lossy().into_owned()
     }
 
-    /// Fetches pages; returns their files, and the failures.
+    /// Fetches pages; returns the paths of their files, and the addresses that failed with the reason.
     async fn fetch_all(&self, urls: &[&str]) -> ApiResult<(Vec<String>, Vec<(String, String)>)> {
         let folder = &self.reader.parts.pages;
         std::fs::create_dir_all(folder).io_context("create", folder)?;
@@ -193,19 +193,19 @@ impl CorpusApi {
     }
 }
 
-/// Returns whether a failed file exists at its path. A path that has become a link may lead elsewhere, and one that moved
-/// may lie outside the caller's scope.
+/// Returns whether a failed file exists at its path. Returns false for a path that is now a symbolic link, which may lead
+/// elsewhere, or that is outside the caller's scope.
 fn exists_in_scope(path: &Path, scope: &Scope) -> bool {
     let is_plain = || path.symlink_metadata().is_ok_and(|it| !it.is_symlink());
     !unresponsive::is_unresponsive(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
 }
 
-/// The failures of a session, without files that were skipped on purpose.
+/// Returns the failures of a session, without files that were skipped on purpose.
 pub(super) fn failures(past: &SessionSnapshot) -> impl Iterator<Item = &SessionFile> {
     past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
 }
 
-/// Fetches one page; the same address always goes to the same file.
+/// Fetches one web page into a file; the same address always gives the same file name.
 async fn fetch_page(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
     let outbound = egress::open_client(url, privacy, Purpose::Page, None).await?;
     let response =

@@ -1,4 +1,4 @@
-//! The verbs, a file each.
+//! The eleven verbs of the corpus API, one file each.
 
 pub(in crate::corpus) mod compare;
 pub(in crate::corpus) mod delta;

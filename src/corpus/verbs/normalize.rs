@@ -1,4 +1,4 @@
-//! NORMALIZE: maps spellings of the same thing to one canonical form. Canonical forms map to themselves.
+//! The verb NORMALIZE: maps different spellings to one canonical form. Canonical forms map to themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use crate::corpus::text::{code_blocks, dates, normalize_code, words};
 use crate::corpus::views::documents::Corpus;
 use crate::model::FileId;
 
-/// Original spellings with their count and their files.
+/// Spellings as found, each with its count and its files.
 type SpellingCounts = BTreeMap<String, (u64, BTreeSet<FileId>)>;
 
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
@@ -61,12 +61,12 @@ fn push_evidence(answer: &mut Answer, corpus: &Corpus, seen: &SpellingCounts) {
     }
 }
 
-/// The files in view order.
+/// Returns the files in the order of the view.
 fn sort_by_view(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
     corpus.documents.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
 }
 
-/// The spellings of one concept: other case, number or hyphens, and its abbreviation if a text introduces it in
+/// Finds the spellings of one concept: other case, number or hyphens, and its abbreviation if a text introduces that in
 /// parentheses.
 fn normalize_concept(corpus: &Corpus, concept: &str) -> NormalizedMapping {
     let wanted: Vec<String> = words::words(concept).map(|it| words::stem(it.1)).collect();
@@ -101,7 +101,7 @@ fn normalize_concept(corpus: &Corpus, concept: &str) -> NormalizedMapping {
     NormalizedMapping { answer, mapping }
 }
 
-/// Names of several words. Similar names map to the most frequent spelling.
+/// Finds names of several words, and maps similar names to the most frequent spelling.
 fn normalize_names(corpus: &Corpus) -> NormalizedMapping {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\b[A-Z][\p{L}'’-]+(?: (?:of|de|van|von|the|[A-Z][\p{L}'’-]+)){0,3} [A-Z][\p{L}'’-]+\b")
@@ -140,7 +140,7 @@ fn normalize_names(corpus: &Corpus) -> NormalizedMapping {
     NormalizedMapping { answer, mapping }
 }
 
-/// Strips a salutation or the start of a sentence from a name. One remaining word is not a name.
+/// Removes a salutation or the start of a sentence from a name; returns `None` if only one word remains.
 fn strip_salutation(text: &str) -> Option<&str> {
     const BEFORE: [&str; 9] = ["dear", "hello", "hi", "thanks", "thank", "regards", "yours", "sincerely", "cheers"];
     const FAREWELL: [&str; 5] = ["regards", "wishes", "sincerely", "thanks", "greetings"];
@@ -188,7 +188,7 @@ fn normalize_dates(corpus: &Corpus) -> NormalizedMapping {
     NormalizedMapping { answer, mapping }
 }
 
-/// Package versions: `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
+/// Finds package versions: `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
 fn normalize_versions(corpus: &Corpus, package: Option<&str>) -> NormalizedMapping {
     static ANY: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [
@@ -228,7 +228,7 @@ fn normalize_versions(corpus: &Corpus, package: Option<&str>) -> NormalizedMappi
     NormalizedMapping { answer, mapping }
 }
 
-/// The versions found: their spellings, their canonical forms, and the files with an unreadable version.
+/// Versions found: their spellings, their canonical forms, and the files with a version that cannot be parsed.
 #[derive(Default)]
 struct VersionTable {
     seen: SpellingCounts,
@@ -251,16 +251,16 @@ impl VersionTable {
     }
 }
 
-/// Languages and compilers with a version that can follow their name without a space.
+/// Pattern of languages and compilers whose version can follow the name without a space.
 const SUFFIX_VERSION_NAMES: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
 
 /// Python package tags: `py311`, `cp312`.
 static PYTHON_TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
 
-/// The separators between a name and a version, besides spaces: an operator or a hyphen.
+/// Pattern of the separators between a name and a version, besides spaces: an operator or a hyphen.
 const SEPARATORS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
 
-/// A pattern for a name, a separator and a version.
+/// Returns the pattern for a name, a separator and a version.
 fn version_pattern(name: &str, between: &str) -> Regex {
     let pattern = format!(
         r"(?i)\b({name})(?:\s+version)?(?:{between})v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
@@ -336,7 +336,7 @@ mod tests {
     use crate::corpus::api::validate;
     use crate::corpus::tests::corpus;
 
-    /// The mapping of a text as pairs.
+    /// Returns the mapping for a text, as (spelling, canonical form).
     fn mapping(text: &str, request: Value) -> Vec<(String, String)> {
         let Value::Object(fields) = request else { panic!("an object") };
         let request = validate::validate_request("NORMALIZE", Map::from_iter(fields)).unwrap();
@@ -430,7 +430,7 @@ mod tests {
             });
             let text = written.collect::<Vec<_>>().join(" ; ");
             let once = mapping(&text, json!({"form": "dates"}));
-            // Written as numbers, a month of a year before 2012 could be a span of years.
+            // Leave out months before 2012: written as numbers, such a month could be a span of years.
             let clear = once.iter().filter(|it| it.1.len() > 7 || it.1.as_str() >= "2012");
             for (_, canonical) in clear {
                 prop_assert_eq!(mapping(canonical, json!({"form": "dates"})), [(canonical.clone(), canonical.clone())]);

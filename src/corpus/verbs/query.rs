@@ -1,5 +1,5 @@
-//! QUERY: exact boolean filters over metadata. Only the catalog columns that the filter names are read. A filter over
-//! facts first parses the documents that were never parsed.
+//! The verb QUERY: exact boolean filters over metadata. Reads only the catalog columns that the filter names. For a filter
+//! over facts, first parses the documents that were never parsed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -27,20 +27,20 @@ use crate::files::unresponsive;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId};
 
-/// Most matches stored for a later DELTA.
+/// Maximum matches stored with the result for a later DELTA.
 const MAX_STORED_MATCHES: usize = 1_000;
 
-/// The result of a filter over a view.
+/// The result of applying a filter to a view.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FilterResult {
     pub(crate) ids: Vec<FileId>,
     /// Number of files in the view.
     pub(crate) seen: usize,
-    /// Undecided files: a value is missing.
+    /// Files for which the filter is undecided, because a value is missing.
     pub(crate) undecided: Vec<FileId>,
 }
 
-/// Evaluates a filter over a selection.
+/// Applies a filter to the files of a selection.
 pub(crate) fn apply_filter(
     catalog: &Catalog,
     facts: &HashMap<ContentHash, Facts>,
@@ -52,7 +52,7 @@ pub(crate) fn apply_filter(
     let wanted = needed_columns(&filters);
     let (mut seen, mut open) = (0, Vec::new());
     let ids = select::select_where(catalog, facts, selection, &wanted, |sight| {
-        // A page that could not be fetched has no metadata.
+        // Skip a page that could not be fetched (its id is negative): it has no metadata.
         if sight.row.id < 0 {
             return false;
         }
@@ -81,7 +81,7 @@ impl CorpusApi {
         }
     }
 
-    /// Like [`CorpusApi::query`], in a job.
+    /// Runs QUERY in a job, without a limit on the documents to parse first.
     pub(crate) async fn query_in_job(&self, request: &ValidRequest) -> ApiResult<VerbOutcome> {
         let unread = self.unparsed_files(request).await?;
         self.read_and_filter(request, unread).await
@@ -92,7 +92,7 @@ impl CorpusApi {
         self.filter_view(request).await
     }
 
-    /// Files of the view that the filter needs facts of and that were never parsed.
+    /// Returns the files of the view whose facts the filter needs and that were never parsed.
     async fn unparsed_files(&self, request: &ValidRequest) -> ApiResult<Vec<FileId>> {
         let selection = self.resolve_view(request).await?;
         let mut filters = selection.filters.clone();
@@ -135,13 +135,13 @@ impl CorpusApi {
     }
 }
 
-/// Files as recorded in their session.
+/// Returns the rows of files as recorded in their session.
 fn session_rows(past: &SessionSnapshot, ids: &[FileId]) -> Vec<SessionFile> {
     let at = |id: &FileId| past.files.binary_search_by_key(id, |it| it.file).ok();
     ids.iter().filter_map(at).map(|at| past.files[at].clone()).collect()
 }
 
-/// Files as recorded in the catalog, with their facts.
+/// Returns the rows of files as recorded in the catalog, with their facts.
 fn catalog_rows(
     reader: &DocumentLoader,
     facts: &HashMap<ContentHash, Facts>,
@@ -152,7 +152,7 @@ fn catalog_rows(
     Ok(records.iter().map(|it| SessionFile { facts: facts(it.hash), ..SessionFile::new(it) }).collect())
 }
 
-/// Reports which roots of a page are gone. Checks each root once and no file.
+/// Reports which roots of the files on a page no longer exist. Checks each root once, and no single file.
 async fn report_vanished_roots(answer: &mut Answer, page: &[SessionFile]) -> ApiResult<()> {
     let roots: BTreeSet<String> = page.iter().map(|it| it.root.clone()).collect();
     let is_gone = |root: &Path| unresponsive::is_unresponsive(root) || !root.exists();
@@ -180,7 +180,7 @@ fn build_answer(request: &ValidRequest, filter: &Filter, found: &FilterResult, p
     }
     if !found.undecided.is_empty() {
         let fields: Vec<&str> = filter.fields().iter().map(|it| it.name).collect();
-        let detail = format!("neither matched nor not: no value of one of {}", fields.join(", "));
+        let detail = format!("undecided, because a value is missing of one of {}", fields.join(", "));
         answer.push_unknown(Unknown::new("no_value", found.undecided.len()).files(&found.undecided).detail(detail));
     }
     answer.coverage = Some((found.seen - found.undecided.len()) as f64 / found.seen as f64);
@@ -189,7 +189,7 @@ fn build_answer(request: &ValidRequest, filter: &Filter, found: &FilterResult, p
     answer
 }
 
-/// A document with the fields of the filter.
+/// Returns a document as JSON, with the fields that the filter names.
 fn document_row(file: &SessionFile, filter: &Filter) -> Value {
     let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
     let mut shown = Map::from_iter([("file".to_string(), json!(file.file)), ("path".to_string(), json!(file.path))]);

@@ -1,4 +1,4 @@
-//! SCORE: numbers by stated criteria, with their reasons and distribution.
+//! The verb SCORE: scores documents by stated criteria, with reasons and the distribution of the scores.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::corpus::text::{dates, words};
 use crate::corpus::verbs::trace;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 
-/// Age in days at which the freshness score is one half.
+/// Age of a document in days at which its freshness score is one half.
 const HALF_LIFE: f64 = 365.0;
 
-/// Runs SCORE. `earlier` is the result that `confidence` scores.
+/// Runs SCORE. `earlier` is the envelope of the result that the form `confidence` scores.
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&Value>) -> ApiResult<Answer> {
     match request.form.name {
         "authority" => Ok(score_authority(request, corpus)),
@@ -25,14 +25,14 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&Valu
     }
 }
 
-/// The scores of the documents, best first, with their distribution.
+/// Creates the answer with the scores of the documents, best first, and their distribution.
 fn scores_answer(request: &ValidRequest, mut answer: Answer, corpus: &Corpus, scores: Vec<(f64, Value)>) -> Answer {
     let values: Vec<f64> = scores.iter().map(|it| it.0).collect();
     let row = |(paper, (score, reasons)): (&CorpusDocument, (f64, Value))| {
         (round_score(score), json!({"file": paper.file, "score": round_score(score), "reasons": reasons}))
     };
     let mut rows: Vec<_> = corpus.documents.iter().zip(scores).map(row).collect();
-    // A stable sort: equal scores stay in view order.
+    // The sort is stable, so documents with equal scores stay in the order of the view.
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     corpus.documents.iter().for_each(|it| answer.push_evidence(it, 1));
     let page = answer.page(request, rows.into_iter().map(|it| it.1).collect());
@@ -40,7 +40,7 @@ fn scores_answer(request: &ValidRequest, mut answer: Answer, corpus: &Corpus, sc
     answer
 }
 
-/// Summary statistics and histogram.
+/// Returns summary statistics and a histogram of the values.
 pub(crate) fn distribution(mut values: Vec<f64>) -> Value {
     if values.is_empty() {
         return Value::Null;
@@ -107,11 +107,11 @@ pub(crate) struct TopicCoverage {
     pub(crate) score: f64,
     pub(crate) mentions: u32,
     pub(crate) matched: usize,
-    /// Headings that name the topic.
+    /// Headings that contain the topic's words.
     pub(crate) headings: Vec<String>,
 }
 
-/// Measures how much a document covers a topic: the share of its stems that occur, and how often.
+/// Measures how much a document covers a topic: which share of the topic's stems occur in it, and how often.
 pub(crate) fn topic_coverage(paper: &CorpusDocument, topic: &str) -> TopicCoverage {
     let mut wanted = words::stems(topic);
     wanted.sort();
@@ -145,7 +145,7 @@ fn score_coverage(request: &ValidRequest, corpus: &Corpus) -> Answer {
     scores_answer(request, answer, corpus, scores)
 }
 
-/// The confidence of the objects of an earlier result.
+/// Scores an earlier result by the confidence of its objects.
 fn score_confidence(request: &ValidRequest, earlier: Option<&Value>) -> ApiResult<Answer> {
     let id = request.text("extraction").unwrap_or_default();
     let Some(earlier) = earlier else {

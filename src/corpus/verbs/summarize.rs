@@ -1,4 +1,4 @@
-//! SUMMARIZE: structured input for decisions, never prose or advice. Advice is withheld; only its place is given.
+//! The verb SUMMARIZE: structured data for decisions, never prose or advice. Advice is withheld; only its location is given.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     };
     let mut withheld = 0;
     remove_advice(&mut answer.data, &mut withheld);
-    // Parameters echo the request.
+    // Remove parameters with advice: they repeat texts of the request.
     answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.push_unknown(
@@ -41,7 +41,7 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     Ok(answer)
 }
 
-/// The first text with a forbidden phrase. Paths are names and exempt.
+/// Returns the first text with a forbidden phrase. Paths are exempt, because they are names.
 fn find_advice(value: &Value) -> Option<&str> {
     match value {
         Value::String(text) => is_advice(text).then_some(text),
@@ -54,7 +54,7 @@ fn find_advice(value: &Value) -> Option<&str> {
     }
 }
 
-/// Checks the wording of an answer: a summary with forbidden phrases is never returned.
+/// Rejects a summary with forbidden phrases, so that none is ever returned.
 pub(crate) fn check_wording(verb: &Verb, answer: &Answer) -> ApiResult<()> {
     if verb.name != "SUMMARIZE" {
         return Ok(());
@@ -72,7 +72,7 @@ fn is_advice(text: &str) -> bool {
     FORBIDDEN_PHRASES.iter().any(|it| lower.contains(it))
 }
 
-/// Replaces texts with forbidden phrases by null, at any depth; their places stay.
+/// Replaces texts with forbidden phrases by null, at any depth; their locations stay.
 fn remove_advice(value: &mut Value, withheld: &mut usize) {
     match value {
         Value::String(text) if is_advice(text) => {
@@ -164,8 +164,8 @@ fn decision_inputs(request: &ValidRequest, corpus: &Corpus) -> Answer {
     answer
 }
 
-/// Returns whether an approach fits the question: one of its documents contains a stem of it. A question without stems
-/// fits all.
+/// Returns whether an approach fits the question: one of its documents contains a stem of the question. Every approach
+/// fits a question without stems.
 fn fits_question(approach: &Approach, question: &str, corpus: &Corpus) -> bool {
     let wanted = words::stems(question);
     wanted.is_empty()
@@ -176,7 +176,7 @@ fn fits_question(approach: &Approach, question: &str, corpus: &Corpus) -> bool {
             .any(|paper| wanted.iter().any(|it| paper.parsed.terms.contains_key(it)))
 }
 
-/// The first column of tables with a header word of the question.
+/// Returns the first column of tables that have a word of the question in their header.
 fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     let wanted = words::stems(question);
     let mut found = Vec::new();
@@ -190,7 +190,7 @@ fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     found
 }
 
-/// Statements about the options and the question, by topic.
+/// Returns the statements about the options and the question, by topic.
 fn relevant_topics(corpus: &Corpus, question: &str, options: &BTreeSet<String>) -> Vec<StatementTopic> {
     let mut wanted: BTreeSet<String> = words::stems(question).into_iter().collect();
     wanted.extend(options.iter().flat_map(|it| words::stems(it)));
@@ -203,7 +203,7 @@ fn relevant_topics(corpus: &Corpus, question: &str, options: &BTreeSet<String>) 
     statements::group_by_topic(relevant)
 }
 
-/// A statement that more than one document makes.
+/// Returns the statement of a topic on which more than one document agrees.
 fn agreement(topic: &StatementTopic) -> Option<Value> {
     let (side, _) = topic.split_sides();
     let count = distinct_files(&side).len();
@@ -260,7 +260,7 @@ fn mentioned_dates(paper: &CorpusDocument) -> Vec<(String, Value)> {
         .filter(|it| matches!(it.part, PassageKind::Text | PassageKind::Item | PassageKind::Table))
     {
         let dated = dates::find(&passage.text);
-        // Sentences are split once per passage: a log is one passage with thousands of dates.
+        // Split the passage into sentences once, not for each date: a log is one passage with thousands of dates.
         let sentences = if dated.is_empty() { Vec::new() } else { trimmed_sentences(&passage.text) };
         for date in dated {
             let Some(iso) = date.iso else { continue };
@@ -276,14 +276,17 @@ fn mentioned_dates(paper: &CorpusDocument) -> Vec<(String, Value)> {
     found
 }
 
-/// A table of documents by fields: facts by name, other fields from stated `key: value` pairs.
+/// Creates a table of documents by fields: facts by name, other fields from `key: value` pairs of the documents.
 fn comparison_matrix(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
-    // Every row has these two anyway.
+    // Leave out file and path, which every row has anyway.
     let columns: Vec<&str> = request.texts("schema").into_iter().filter(|it| !["file", "path"].contains(it)).collect();
     if let Some(advice) = columns.iter().find(|it| is_advice(it)) {
-        return Err(ApiError::new(ApiErrorKind::OutOfRange, format!("`{advice}` is no field of a summary"))
-            .field("schema")
-            .action("COMPARE consensus lists what documents advise"));
+        return Err(ApiError::new(
+            ApiErrorKind::OutOfRange,
+            format!("`{advice}` asks for advice, so it cannot be a field"),
+        )
+        .field("schema")
+        .action("COMPARE consensus lists what documents advise"));
     }
     let items = request.fields["items"].as_array().cloned().unwrap_or_default();
     let papers =
@@ -306,7 +309,7 @@ fn comparison_matrix(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answe
         rows.push(Value::Array(row));
     }
     for (column, count) in unknown {
-        // The rows show which cells are empty.
+        // Report only the number of empty cells: the rows show which cells are empty.
         answer.push_unknown(Unknown::new("no_value", count).detail(column));
     }
     let cells = papers.len() * columns.len();

@@ -1,4 +1,4 @@
-//! TRACE: the citation graph of a view, as nodes and edges.
+//! The verb TRACE: returns the citation graph of a view, as nodes and edges.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -76,7 +76,7 @@ fn trace_authority(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdg
     answer
 }
 
-/// Returns every document that cites the source directly or indirectly, with its distance.
+/// Returns every document that cites the source directly or indirectly, with its distance in citations.
 fn trace_influence(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdge]) -> ApiResult<Answer> {
     let source = corpus.find_document(&request.fields["source"], "source")?;
     let cited = citation_graph::cited_by(corpus, edges);
@@ -147,13 +147,13 @@ fn trace_freshness(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdg
     answer
 }
 
-/// The date of a document, and whether the document states it.
+/// Returns the date of a document, and whether the document states that date itself.
 pub(crate) fn document_date(paper: &CorpusDocument) -> (i64, bool) {
     let stated = paper.parsed.facts.published_at.as_deref().and_then(dates::parse_moment);
     (stated.unwrap_or(paper.modified_ns), stated.is_some())
 }
 
-/// The reference date for ages: the requested one, else the date of the newest document.
+/// Returns the date from which ages are counted: the requested one, else the date of the newest document.
 pub(crate) fn baseline_date(request: &ValidRequest, corpus: &Corpus) -> i64 {
     let given = request.text("baseline_date").and_then(dates::parse_moment);
     given.or_else(|| corpus.documents.iter().map(|it| document_date(it).0).max()).unwrap_or(0)

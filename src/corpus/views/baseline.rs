@@ -1,4 +1,4 @@
-//! Baselines of DELTA: sessions and results, with their files as they were.
+//! Baselines of DELTA: sessions and results, with their files as they were at that time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::{ContentHash, FileId, FileKind, FileState};
 
-/// Most documents stored with a result; a result with more cannot be a baseline.
+/// Maximum documents stored with a result; a result with more cannot be a baseline.
 const MAX_BASELINE_DOCUMENTS: usize = 10_000;
 
-/// A baseline: a session or a result, with the parsed documents that are still stored.
+/// A baseline: a session or a result, with those of its parsed documents that are still stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeltaBaseline {
-    /// `session 4`, or `result r-…`.
+    /// Name of the baseline: `session 4`, or `result r-…`.
     pub(crate) name: String,
-    /// The files that could be read then.
+    /// Files of the baseline that could be read at that time.
     pub(crate) files: BTreeMap<FileId, SessionFile>,
-    /// Whether their metadata is known, as it is for a session. Then filters of a view can be applied to them.
+    /// Whether the metadata of the files is known, as it is for a session, so that filters of a view can be applied.
     pub(crate) has_metadata: bool,
-    /// Whether texts were stored at all.
+    /// Whether the baseline stored any texts.
     pub(crate) has_text: bool,
-    /// The parsed documents of that time that the comparison needs.
+    /// Parsed documents of the baseline that the comparison needs.
     pub(crate) parsed: BTreeMap<FileId, Arc<ParsedDocument>>,
 }
 
 impl DeltaBaseline {
-    /// A session as a baseline.
+    /// Creates a baseline from a session.
     pub(crate) fn from_session(past: &SessionSnapshot) -> DeltaBaseline {
         let files = past.files.iter().filter(|it| it.problem.is_empty()).map(|it| (it.file, it.clone()));
         DeltaBaseline {
@@ -43,12 +43,12 @@ impl DeltaBaseline {
         }
     }
 
-    /// A result as a baseline, with its documents.
+    /// Creates a baseline from the documents of a result.
     pub(crate) fn from_result(id: &str, files: BTreeMap<FileId, SessionFile>) -> DeltaBaseline {
         DeltaBaseline { name: format!("result {id}"), files, has_text: true, ..DeltaBaseline::default() }
     }
 
-    /// The baseline as a loaded view.
+    /// Returns the baseline in the form of a loaded view.
     pub(crate) fn to_corpus(&self) -> Corpus {
         let paper = |it: &SessionFile| {
             let reading = self.parsed.get(&it.file)?.clone();
@@ -75,7 +75,7 @@ pub(crate) fn has_changed(paper: &CorpusDocument, before: &SessionFile) -> bool 
     }
 }
 
-/// A document of a stored result.
+/// A document as stored with a result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BaselineDocument {
     file: FileId,
@@ -113,7 +113,7 @@ impl BaselineDocument {
     }
 }
 
-/// Serializes the documents of a result; empty if there are too many.
+/// Serializes the documents of a result as JSON; empty if there are more than [`MAX_BASELINE_DOCUMENTS`].
 pub(crate) fn serialize_documents(files: &[SessionFile]) -> String {
     if files.len() > MAX_BASELINE_DOCUMENTS {
         return String::new();
@@ -121,7 +121,7 @@ pub(crate) fn serialize_documents(files: &[SessionFile]) -> String {
     serde_json::to_string(&files.iter().map(BaselineDocument::new).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// Like [`serialize_documents`], for a loaded view.
+/// Serializes the documents of a loaded view as [`serialize_documents`] does.
 pub(crate) fn serialize_corpus(corpus: &Corpus) -> String {
     serialize_documents(&corpus.documents.iter().map(to_session_file).collect::<Vec<_>>())
 }

@@ -1,5 +1,5 @@
-//! The parsed documents of a view, in memory: the input of every verb. They are sorted by path, so the order does not
-//! depend on which file was read first.
+//! The parsed documents of a view in memory, on which every verb works. They are sorted by path, so that their order does
+//! not depend on which file was read first.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::views::file_names;
 use crate::model::{ContentHash, FileId};
 
-/// The reason of an unread session document: it has changed since, and its earlier text is not stored.
+/// Reason why a document of a session was not read: the file has changed since, and its earlier text is not stored.
 pub(crate) const PAST_TEXT_GONE: &str = "past_text_gone";
 
 /// A parsed document of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct CorpusDocument {
     pub(crate) file: FileId,
-    /// Path below its root.
+    /// Path relative to the root folder.
     pub(crate) path: String,
     pub(crate) modified_ns: i64,
     pub(crate) size: u64,
@@ -30,14 +30,14 @@ pub(crate) struct CorpusDocument {
 pub(crate) struct UnreadDocument {
     pub(crate) file: FileId,
     pub(crate) path: String,
-    /// The reason as the catalog names it, or `gone`, or [`PAST_TEXT_GONE`].
+    /// Name of a skip or failure reason of the catalog, or `gone`, or [`PAST_TEXT_GONE`].
     pub(crate) reason: String,
 }
 
 /// A view with its documents, sorted by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Corpus {
-    /// The view as the envelope names it.
+    /// The view, as the envelope describes it.
     pub(crate) view: Value,
     pub(crate) documents: Vec<CorpusDocument>,
     pub(crate) unread: Vec<UnreadDocument>,
@@ -50,12 +50,12 @@ impl Corpus {
         self.unread.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
     }
 
-    /// Number of documents in the view, read or not.
+    /// Returns the number of documents in the view, read or not.
     pub(crate) fn total(&self) -> usize {
         self.documents.len() + self.unread.len()
     }
 
-    /// The share of the documents that were read, 0 to 1.
+    /// Returns the share of the view's documents that were read, 0 to 1.
     pub(crate) fn coverage(&self) -> f64 {
         match self.total() {
             0 => 0.0,
@@ -63,10 +63,10 @@ impl Corpus {
         }
     }
 
-    /// Finds a document by its number, its path or the end of its path.
+    /// Finds a document by its id, its path or the end of its path.
     ///
     /// # Errors
-    /// The errors of [`file_names::find`]. A document that could not be read is an error with its reason.
+    /// Those of [`file_names::find_file`]. A document that could not be read is an error that gives the reason.
     pub(crate) fn find_document(&self, given: &Value, field: &str) -> ApiResult<&CorpusDocument> {
         let unread = self.unread.iter().map(|it| (it.file, it.path.as_str()));
         let known: Vec<(FileId, &str)> =
@@ -81,7 +81,7 @@ impl Corpus {
             .field(field)
             .action(format!("EXPLAIN_FAILURE url_id={file}"))),
             (None, None) => {
-                Err(ApiError::new(ApiErrorKind::UnknownFile, format!("there is no document {file}")).field(field))
+                Err(ApiError::new(ApiErrorKind::UnknownFile, format!("the view has no document {file}")).field(field))
             }
         }
     }

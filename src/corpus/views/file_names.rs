@@ -1,4 +1,4 @@
-//! Resolves documents by their number, their path or the end of their path.
+//! Finds documents by their id, their path or the end of their path.
 
 use serde_json::Value;
 
@@ -6,11 +6,11 @@ use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult, nearest_name}
 use crate::corpus::text::words::truncate_to_line;
 use crate::model::FileId;
 
-/// Most candidates listed for an ambiguous name.
+/// Maximum candidates that the error for an ambiguous name lists.
 const MAX_CANDIDATES: usize = 10;
 
-/// Returns every document that matches a name: by number or exact path, else by the end of its path. An absolute path
-/// matches if it ends with the path of a document.
+/// Returns every document that matches a name: by id or exact path, else by the end of its path. An absolute path
+/// matches if it ends with the path of a document, which is relative to a root.
 pub(crate) fn matching_files(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     let text = match given {
         Value::Number(number) => {
@@ -33,10 +33,10 @@ pub(crate) fn matching_files(known: &[(FileId, &str)], given: &Value) -> Vec<Fil
     known.iter().filter(ends).map(|it| it.0).collect()
 }
 
-/// Returns the only document that matches a name.
+/// Returns the document that matches a name; it is an error if several documents or none match.
 ///
 /// # Errors
-/// [`ApiErrorKind::Ambiguous`] with the numbers to choose from, [`ApiErrorKind::UnknownFile`] with the nearest path.
+/// [`ApiErrorKind::Ambiguous`] with the ids to choose from, [`ApiErrorKind::UnknownFile`] with the nearest path.
 pub(crate) fn find_file(known: &[(FileId, &str)], given: &Value, field: &str) -> ApiResult<FileId> {
     match matching_files(known, given).as_slice() {
         [one] => Ok(*one),

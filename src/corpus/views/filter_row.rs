@@ -1,11 +1,11 @@
-//! The row of a file that filters read.
+//! The metadata of one file that filters compare.
 
 use crate::catalog::{Cell, Column, PredicateRow};
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::{FieldSource, FieldType, FieldValue, Filter, FilterField};
 use crate::model::ContentHash;
 
-/// A row for filters: the requested columns, and the facts of its content.
+/// The metadata of one file: the requested catalog columns, and the facts of its content.
 pub(crate) struct FilterRow<'a> {
     pub(crate) row: &'a PredicateRow,
     pub(crate) columns: &'a [Column],
@@ -13,7 +13,7 @@ pub(crate) struct FilterRow<'a> {
 }
 
 impl FilterRow<'_> {
-    /// The value of a field.
+    /// Returns the value of a filter field.
     pub(crate) fn value_of(&self, field: &'static FilterField) -> Option<FieldValue> {
         let column = match field.origin {
             FieldSource::Fact(name) => return self.facts?.value_of(name),
@@ -28,13 +28,13 @@ impl FilterRow<'_> {
         }
     }
 
-    /// The content hash.
+    /// Returns the content hash of the file.
     pub(crate) fn hash(&self) -> Option<ContentHash> {
         self.row.cells.iter().find_map(|it| if let Cell::Hash(hash) = it { Some(*hash) } else { None })
     }
 }
 
-/// The columns that these filters need; the hash stands for facts.
+/// Returns the catalog columns that these filters need; for facts, the content hash, by which facts are looked up.
 pub(crate) fn needed_columns(filters: &[Filter]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for field in filters.iter().flat_map(|it| it.fields()) {

@@ -1,4 +1,4 @@
-//! Views of documents: selection, snapshots of sessions, baselines, saved views.
+//! Views, which are sets of documents: selection, snapshots of sessions, baselines, saved views.
 
 pub(in crate::corpus) mod baseline;
 pub(in crate::corpus) mod documents;

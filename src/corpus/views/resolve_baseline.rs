@@ -1,4 +1,4 @@
-//! Resolves what DELTA compares: the current files, and the baseline.
+//! Determines the two states that DELTA compares: the current files and the baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::index::blocking;
 use crate::model::{ContentHash, FileFilter, FileId};
 
 impl CorpusApi {
-    /// Resolves what DELTA compares: the current files, and the baseline.
+    /// Determines the current files and the baseline that DELTA compares.
     pub(crate) async fn resolve_baseline(
         &self,
         request: &ValidRequest,
@@ -75,7 +75,7 @@ impl CorpusApi {
         id: &str,
     ) -> ApiResult<(Selection, Option<DeltaBaseline>)> {
         let unfit = |why: &str| {
-            let refusal = ApiError::new(ApiErrorKind::UnknownResult, format!("`{id}` is no baseline: {why}"));
+            let refusal = ApiError::new(ApiErrorKind::UnknownResult, format!("`{id}` cannot be a baseline: {why}"));
             refusal.field("baseline").action("INGEST makes a session, which is a baseline for any number of documents")
         };
         let booked = self.stored_result(id).await?.ok_or_else(|| unknown_result(id, "baseline"))?;
@@ -88,12 +88,12 @@ impl CorpusApi {
             return Ok((selection, Some(DeltaBaseline::from_session(&past))));
         }
         let documents: Vec<BaselineDocument> =
-            serde_json::from_str(&booked.documents).map_err(|_| unfit("it names no documents, or too many"))?;
+            serde_json::from_str(&booked.documents).map_err(|_| unfit("it lists no documents, or too many"))?;
         let files = documents.into_iter().map(BaselineDocument::into_file);
         let earlier = DeltaBaseline::from_result(id, files.map(|it| (it.file, it)).collect());
         let selection = match view_reference(request) {
             ViewReference::Warehouse => {
-                let asked = stored_request(&booked).ok_or_else(|| unfit("its question is not known any more"))?;
+                let asked = stored_request(&booked).ok_or_else(|| unfit("its request is no longer stored"))?;
                 self.resolve_view_again(&asked).await?
             }
             _ => self.resolve_view(request).await?,
@@ -101,7 +101,7 @@ impl CorpusApi {
         Ok((selection, Some(earlier)))
     }
 
-    /// Resolves the view of an earlier request again. A session resolves to its paths, because the session never changes.
+    /// Resolves the view of an earlier request to its current files. A session resolves to its paths, as it never changes.
     async fn resolve_view_again(&self, asked: &ValidRequest) -> ApiResult<Selection> {
         let mut selection = self.resolve_view(asked).await?;
         if let Some(past) = selection.snapshot.clone() {
@@ -109,14 +109,14 @@ impl CorpusApi {
         }
         selection.add_filter(asked)?;
         self.narrow_to_named(asked, &mut selection).await.or_else(|it| match it.kind {
-            // Deleted files are a difference, not an error.
+            // Ignore a file that no longer exists: for DELTA, a deleted file is a difference, not an error.
             ApiErrorKind::UnknownFile => Ok(()),
             _ => Err(it),
         })?;
         Ok(selection)
     }
 
-    /// The current files below the paths of a session.
+    /// Returns the current files below the paths that a session ingested.
     async fn current_files_below(&self, past: &SessionSnapshot, selection: Selection) -> ApiResult<Selection> {
         if let [one] = past.paths.as_slice() {
             return Ok(Selection {
@@ -137,13 +137,13 @@ impl CorpusApi {
         Ok(Selection { files: Some(ids.await?), ..selection })
     }
 
-    /// The last session of the caller, optionally before a moment, or with this file.
+    /// Returns the caller's last session, optionally the last one before a time, or the last one with this file.
     async fn last_session(&self, before_ms: Option<i64>, file: Option<FileId>) -> ApiResult<Option<i64>> {
         let (reader, owner) = (self.reader.clone(), self.storage_owner());
         Ok(blocking(move || reader.parts.book.last_session(&owner, before_ms, file)).await?)
     }
 
-    /// Loads the baseline texts that a comparison needs: those of all files, or only of changed and deleted ones.
+    /// Loads the baseline texts that a comparison needs: those of all files, or only those of changed and deleted files.
     pub(crate) async fn load_baseline_texts(
         &self,
         earlier: DeltaBaseline,

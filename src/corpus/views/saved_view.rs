@@ -1,5 +1,5 @@
-//! Views: the set of documents of a request. A session is a snapshot and never changes. A saved query covers the files
-//! that were known when it was saved. A set lists its files. An evolving view follows the index.
+//! Views, which are the sets of documents of requests. A session is a snapshot and never changes. A saved query covers the
+//! files known when it was saved. A set lists its files. An evolving view follows the index.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,27 +18,27 @@ use crate::corpus::views::filter_row::{FilterRow, needed_columns};
 use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::{FileFilter, FileId, Scope};
 
-/// A view as stored.
+/// A saved view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum View {
-    /// The files of one INGEST run.
+    /// The files of one INGEST, as recorded in its session.
     Session { session: i64 },
     /// A filter over the files that were known when the view was saved.
     Query {
         filter: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since: Option<String>,
-        /// The highest file id that was known then.
+        /// The highest file id that was known when the view was saved.
         upto: FileId,
     },
-    /// These files, with their paths at the time, so that a deleted one can still be named.
+    /// The listed files, with their paths when the view was saved, so that a deleted file can still be named.
     Set {
         files: Vec<FileId>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
     },
-    /// A filter over all files at the time of the request.
+    /// A filter over all files that are known at the time of the request.
     Evolving {
         filter: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,25 +46,25 @@ pub(crate) enum View {
     },
 }
 
-/// A resolved view: the catalog query, and the conditions on each file.
+/// A resolved view: the catalog query, and conditions that each file must meet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The view as shown in the envelope.
+    /// The view, as the envelope describes it.
     pub(crate) description: Value,
     pub(crate) base: FileFilter,
     pub(crate) files: Option<BTreeSet<FileId>>,
-    /// Whether the files are listed one by one. Then an unreadable file is reported, not left out.
+    /// Whether the files are listed one by one. If so, a file that cannot be read is reported instead of left out.
     pub(crate) is_explicit: bool,
     /// Files that belong to the view even if they are no longer in the catalog, with their paths.
     pub(crate) named: Vec<(FileId, String)>,
     pub(crate) upto: Option<FileId>,
     pub(crate) filters: Vec<Filter>,
-    /// The session snapshot that answers instead of the catalog.
+    /// The session snapshot from which files are taken instead of from the catalog.
     pub(crate) snapshot: Option<Arc<SessionSnapshot>>,
 }
 
 impl Selection {
-    /// All files of a scope.
+    /// Selects all files of a scope.
     pub(crate) fn all(scope: &Scope) -> Selection {
         Selection {
             description: json!({"type": "warehouse"}),
@@ -73,20 +73,20 @@ impl Selection {
         }
     }
 
-    /// The files at or below a path.
+    /// Selects the files at or below a path.
     pub(crate) fn under_path(scope: &Scope, path: PathBuf) -> Selection {
         let mut selection = Selection::all(scope);
         selection.base.under = Some(path);
         selection
     }
 
-    /// The files of a session as they were when it was made.
+    /// Selects the files of a session as they were when it was made.
     pub(crate) fn session(scope: &Scope, past: Arc<SessionSnapshot>) -> Selection {
         let description = json!({"type": "session", "session": past.session});
         Selection { description, snapshot: Some(past), ..Selection::all(scope) }
     }
 
-    /// The files of a saved view other than a session. Durations of an evolving view count back from `now_ns`.
+    /// Selects the files of a saved view that is not a session. Durations of an evolving view count back from `now_ns`.
     pub(crate) fn saved(scope: &Scope, name: &str, view: &View, now_ns: i64) -> ApiResult<Selection> {
         let mut selection = Selection::all(scope);
         let (kind, filter, since) = match view {
@@ -110,7 +110,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Restricts the view to these files.
+    /// Restricts the selection to these files.
     pub(crate) fn restrict_to(&mut self, files: impl IntoIterator<Item = FileId>) {
         let files: BTreeSet<FileId> = files.into_iter().collect();
         self.named.retain(|it| files.contains(&it.0));
@@ -118,19 +118,19 @@ impl Selection {
         self.is_explicit = true;
     }
 
-    /// Adds the filter of a QUERY request.
+    /// Adds the filter of a QUERY request to the conditions.
     pub(crate) fn add_filter(&mut self, request: &ValidRequest) -> ApiResult<()> {
         let filter = request.text("filter").filter(|_| request.verb.name == "QUERY");
         self.filters.extend(filter.map(Filter::parse).transpose()?);
         Ok(())
     }
 
-    /// Returns whether a file belongs to the view. A condition that cannot be evaluated is false.
+    /// Returns whether a file belongs to the view. A condition that is undecided counts as not met.
     pub(crate) fn contains(&self, sight: &FilterRow<'_>) -> bool {
         self.files.as_ref().is_none_or(|it| it.contains(&sight.row.id)) && self.matches_filters(sight)
     }
 
-    /// Returns whether a file of an earlier session belonged to the view then, judged by what the session recorded.
+    /// Returns whether a file of an earlier session belonged to the view at that time, by the metadata in the session.
     pub(crate) fn contained_then(&self, file: &SessionFile) -> bool {
         let columns = needed_columns(&self.filters);
         let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
@@ -147,7 +147,7 @@ impl Selection {
     }
 }
 
-/// The view that a request names.
+/// How a request names its view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ViewReference<'r> {
     Warehouse,
@@ -155,7 +155,7 @@ pub(crate) enum ViewReference<'r> {
     Session(i64),
 }
 
-/// Reads the view that a request names.
+/// Returns the view that a request names.
 pub(crate) fn view_reference(request: &ValidRequest) -> ViewReference<'_> {
     match (request.text("view"), request.whole("session")) {
         (Some(name), _) => ViewReference::View(name),
@@ -164,12 +164,12 @@ pub(crate) fn view_reference(request: &ValidRequest) -> ViewReference<'_> {
     }
 }
 
-/// Nanoseconds since the epoch, for features that depend on the clock by nature.
+/// Returns the current time in nanoseconds since the epoch, for views that depend on the clock.
 pub(crate) fn now_ns() -> i64 {
     chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
 
-/// A request to manage views.
+/// A request to create, list, show or delete views or sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ViewRequest {
     Create {
@@ -179,11 +179,11 @@ pub(crate) enum ViewRequest {
     List,
     Show(String),
     Delete(String),
-    /// Deletes a session and its texts.
+    /// Deletes a session and the texts that it keeps.
     DeleteSession(i64),
 }
 
-/// A view to be created; its files are not resolved yet.
+/// A view to create; its files are not resolved yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NewView {
     Session(i64),
@@ -194,7 +194,7 @@ pub(crate) enum NewView {
 const REQUEST_FIELDS: [&str; 9] =
     ["action", "name", "filter", "files", "urls", "session", "since", "auto_update", "format"];
 
-/// Most bytes of a stored filter: more than any person writes.
+/// Maximum bytes of a stored filter: more than a person would write.
 const MAX_FILTER_BYTES: usize = 32 << 10;
 
 /// Parses and checks a request to manage views.
@@ -211,7 +211,7 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
     let text = |name: &str| match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is no text")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is empty or no text")).field(name)),
     };
     let name = || {
         let name = text("name")?
@@ -220,7 +220,8 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
         if is_plain {
             Ok(name)
         } else {
-            Err(ApiError::new(ApiErrorKind::OutOfRange, "the name is too long or not plain").field("name"))
+            Err(ApiError::new(ApiErrorKind::OutOfRange, "the name has more than 100 characters or a control character")
+                .field("name"))
         }
     };
     let action = text("action")?;
@@ -253,7 +254,7 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
     }
 }
 
-/// Rejects fields that the action does not use: only `create` takes more than a name.
+/// Rejects fields that the action does not take: only `create` takes more than a name.
 fn reject_unused_fields(action: Option<&str>, fields: &Map<String, Value>) -> ApiResult<()> {
     let known: &[&str] = match action {
         Some("list") => &["action", "format"],
@@ -271,19 +272,23 @@ fn reject_unused_fields(action: Option<&str>, fields: &Map<String, Value>) -> Ap
     }
 }
 
-/// Checks that a name is easy to type and to tell apart: no blanks at its ends, no shell or path characters.
+/// Checks that a name is easy to type and to recognize: no spaces at its ends, no shell or path characters.
 fn check_view_name(name: &str) -> ApiResult<()> {
     let is_plain = |it: char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_' | '.');
     if name.starts_with(char::is_alphanumeric) && !name.ends_with(' ') && name.chars().all(is_plain) {
         return Ok(());
     }
-    Err(ApiError::new(ApiErrorKind::OutOfRange, "the name of a view begins with a letter or digit and is plain")
-        .field("name")
-        .action("use letters, digits, spaces, `-`, `_` and `.`"))
+    Err(ApiError::new(
+        ApiErrorKind::OutOfRange,
+        "a view name must begin with a letter or digit and have no special characters",
+    )
+    .field("name")
+    .action("use letters, digits, spaces, `-`, `_` and `.`"))
 }
 
 fn parse_session_id(given: &Value) -> ApiResult<i64> {
-    let refusal = || ApiError::new(ApiErrorKind::TypeError, "`session` is no number").field("session");
+    let refusal =
+        || ApiError::new(ApiErrorKind::TypeError, "`session` must be the number of a session").field("session");
     given.as_i64().filter(|it| *it > 0).ok_or_else(refusal)
 }
 
@@ -298,12 +303,12 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     let given = [filter.is_some(), files.is_some(), session.is_some()].into_iter().filter(|it| *it).count();
     if given != 1 {
         let cause = if given == 0 { ApiErrorKind::MissingField } else { ApiErrorKind::Ambiguous };
-        return Err(ApiError::new(cause, "a view is made of one of `filter`, `files` and `session`")
+        return Err(ApiError::new(cause, "a view needs exactly one of `filter`, `files` and `session`")
             .field("filter")
             .action("give exactly one of them"));
     }
     if let Some(since) = since.as_deref().filter(|it| dates::parse_since(it, 0).is_none()) {
-        return Err(ApiError::new(ApiErrorKind::TypeError, format!("`{since}` is no date and no duration"))
+        return Err(ApiError::new(ApiErrorKind::TypeError, format!("`{since}` is neither a date nor a duration"))
             .field("since")
             .action("write e.g. 2024-01-31, or 30 days"));
     }
@@ -315,7 +320,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
             let text = format!("the filter of a view is longer than {MAX_FILTER_BYTES} bytes");
             return Err(ApiError::new(ApiErrorKind::OutOfRange, text)
                 .field("filter")
-                .action("save its parts as views"));
+                .action("save parts of the filter as separate views"));
         }
         Filter::parse(&filter)?;
         let follows = match fields.get("auto_update") {
@@ -337,7 +342,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     }
     match files {
         Some(Value::Array(files)) if !files.is_empty() && files.len() <= 10_000 => Ok(NewView::Set(files.clone())),
-        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` is no list of files").field("files")),
+        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` must be a list of files").field("files")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Resolves a view to files and loads their documents.
+//! Resolves a view to its files, and loads their documents.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::pin;
@@ -25,11 +25,11 @@ use crate::error;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
-/// Number of files read concurrently.
+/// Number of files that are parsed at the same time.
 pub(crate) const READ_CONCURRENCY: usize = 4;
 
-/// Returns the ids of the files of a selection that `keep` accepts: from the catalog now, or from a session as it was.
-/// Reads only the wanted columns and opens no file.
+/// Returns the ids of the selected files that `keep` accepts, from the catalog or from the session of the view. Reads only
+/// the needed catalog columns and opens no file.
 pub(crate) fn select_where(
     catalog: &Catalog,
     facts: &HashMap<ContentHash, Facts>,
@@ -77,7 +77,7 @@ impl CorpusApi {
         Ok(Selection::session(&self.scope, self.session_snapshot(session).await?))
     }
 
-    /// The file ids of a selection, judged by the facts known so far.
+    /// Returns the ids of the selected files, judged by the facts that are already known.
     pub(crate) async fn select_files(&self, selection: &Selection) -> ApiResult<Vec<FileId>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let selected = blocking(move || {
@@ -94,7 +94,7 @@ impl CorpusApi {
         Ok(selected.await?)
     }
 
-    /// The paths of a selection by id, including skipped files; for a set also files no longer in the catalog.
+    /// Returns ids and paths of the selected files, including skipped files; for a set also files no longer in the catalog.
     pub(crate) async fn paths(&self, selection: &Selection) -> ApiResult<Vec<(FileId, String)>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let found = blocking(move || {
@@ -114,7 +114,7 @@ impl CorpusApi {
         Ok(found.await?)
     }
 
-    /// Narrows the selection to the documents that the request names, if its answer depends on no others.
+    /// Narrows the selection to the documents that the request names, if the answer depends on no other documents.
     pub(crate) async fn narrow_to_named(&self, request: &ValidRequest, selection: &mut Selection) -> ApiResult<()> {
         let given = named_documents(request);
         if given.is_empty() {
@@ -130,7 +130,7 @@ impl CorpusApi {
         Ok(())
     }
 
-    /// The files that the filters need facts of and that were never parsed. A session never needs any.
+    /// Returns the files whose facts the filters need and that were never parsed. For a session, there are none.
     pub(crate) async fn files_without_facts(
         &self,
         selection: &Selection,
@@ -153,12 +153,12 @@ impl CorpusApi {
         Ok(found.await?)
     }
 
-    /// Parses files into the cache, a few at a time: there may be many.
+    /// Parses files into the cache, [`READ_CONCURRENCY`] at a time.
     pub(crate) async fn parse_all(&self, ids: &[FileId]) -> ApiResult<()> {
         for some in ids.chunks(MAX_SYNC_DOCUMENTS) {
             let (reader, wanted) = (self.reader.clone(), some.to_vec());
             let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
-            // A file that cannot be read is reported when a verb asks for it.
+            // Ignore a file that cannot be read: it is reported when a verb needs it.
             stream::iter(records)
                 .map(|record| self.load_document(record))
                 .buffered(READ_CONCURRENCY)
@@ -168,7 +168,7 @@ impl CorpusApi {
         Ok(())
     }
 
-    /// Loads the documents of a selection within the memory budget.
+    /// Loads the documents of a selection, up to the memory budget.
     pub(crate) async fn load_corpus(&self, selection: &Selection, ids: &[FileId]) -> ApiResult<Corpus> {
         let mut corpus = match &selection.snapshot {
             Some(past) => self.load_session(past, ids).await?,
@@ -225,7 +225,7 @@ impl CorpusApi {
     }
 }
 
-/// The documents that the request names with the field of each, if its answer depends on no others.
+/// Returns the documents that the request names, each with its field, if the answer depends on no other documents.
 fn named_documents(request: &ValidRequest) -> Vec<(&'static str, &Value)> {
     let fields: &[&'static str] = match (request.verb.name, request.form.name) {
         ("COMPARE", "versions") => &["doc_a", "doc_b"],
@@ -245,7 +245,7 @@ fn named_documents(request: &ValidRequest) -> Vec<(&'static str, &Value)> {
         .collect()
 }
 
-/// Rejects a view without documents or with all files gone.
+/// Rejects a view without documents, or one whose files no longer exist.
 pub(crate) fn check_not_empty(corpus: &Corpus) -> ApiResult<()> {
     if corpus.total() == 0 {
         return Err(ApiError::new(ApiErrorKind::EmptyView, "the view holds no document")
@@ -258,14 +258,14 @@ pub(crate) fn check_not_empty(corpus: &Corpus) -> ApiResult<()> {
     Ok(())
 }
 
-/// The error for a view with all files gone.
+/// Returns the error for a view whose files no longer exist.
 pub(crate) fn vanished_error() -> ApiError {
-    ApiError::new(ApiErrorKind::VanishedFolder, "the files of the view are gone")
+    ApiError::new(ApiErrorKind::VanishedFolder, "the files of the view no longer exist")
         .field("view")
-        .action("bring the folder back, or INGEST it where it lies now")
+        .action("restore the folder, or INGEST it at its new path")
 }
 
-/// The result id of a request on a view: equal contents give equal ids.
+/// Returns the result id of a request on a view; requests on equal contents give equal ids.
 pub(crate) fn view_result_id(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> String {
     let mut state = String::new();
     for paper in &corpus.documents {
@@ -280,7 +280,7 @@ pub(crate) fn view_result_id(request: &ValidRequest, corpus: &Corpus, earlier: O
     hash_result_id(&request.canonical(), &state)
 }
 
-/// Reports the documents that were not read.
+/// Reports in the answer which documents were not read.
 pub(crate) fn report_unread(answer: &mut Answer, corpus: &Corpus) {
     let mut reasons: BTreeMap<&str, Vec<FileId>> = BTreeMap::new();
     for unread in &corpus.unread {

@@ -1,7 +1,7 @@
 //! Loads and deletes sessions.
 //!
-//! A session answers from its own rows and the parsed documents that it holds. If a document is no longer stored, the file
-//! is parsed again, but only while its content hash is that of the session: newer text never replaces older text.
+//! A session is answered from its own rows and its stored parsed documents. If a document is no longer stored, its file is
+//! parsed again, but only if the file still has the content hash recorded in the session: newer text is never used.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// A session file with its parsed document of that time.
+/// Creates a document from a file of a session and its parsed document of that time.
 fn document_then(file: &SessionFile, reading: Arc<ParsedDocument>) -> Option<CorpusDocument> {
     Some(CorpusDocument {
         file: file.file,
@@ -39,7 +39,7 @@ fn document_then(file: &SessionFile, reading: Arc<ParsedDocument>) -> Option<Cor
 }
 
 impl DocumentLoader {
-    /// The parsed document that a session or result had of a file, if it is stored.
+    /// Returns the parsed document of a file as it was in a session or result, if it is still stored.
     pub(super) fn parsed_then(&self, file: &SessionFile) -> Option<Arc<ParsedDocument>> {
         self.cached(file.document_key.as_deref()?)
     }
@@ -63,7 +63,7 @@ impl CorpusApi {
         })
     }
 
-    /// The documents of a session as they were.
+    /// Loads the documents of a session as they were when it was made.
     pub(crate) async fn load_session(&self, past: &Arc<SessionSnapshot>, ids: &[FileId]) -> ApiResult<Corpus> {
         let (reader, own, wanted) = (self.reader.clone(), past.clone(), ids.to_vec());
         let recalled = blocking(move || Ok(split_stored(&reader, &own, &wanted)));
@@ -95,11 +95,11 @@ impl CorpusApi {
         Ok(corpus)
     }
 
-    /// Deletes a session with its texts and failure list. A session that a view uses is kept.
+    /// Deletes a session with its texts and its failures file. Fails if a view uses the session.
     pub(crate) async fn delete_session(&self, session: i64) -> ApiResult<Value> {
         self.session_snapshot(session).await?;
         if let Some(name) = self.view_of_session(session).await? {
-            let message = format!("the view `{name}` is made of session {session}");
+            let message = format!("the session cannot be deleted: the view `{name}` uses session {session}");
             return Err(ApiError::new(ApiErrorKind::Ambiguous, message)
                 .field("session")
                 .action("delete the view first"));
@@ -116,7 +116,7 @@ impl CorpusApi {
     }
 }
 
-/// Removes a file if it exists.
+/// Removes a file; succeeds if the file does not exist.
 pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -126,7 +126,7 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     }
 }
 
-/// Splits the files of a session into stored documents and files to parse again; returns the remaining budget too.
+/// Splits the files of a session into stored documents and files to parse again; also returns the remaining budget.
 fn split_stored(
     reader: &DocumentLoader,
     past: &SessionSnapshot,
@@ -155,7 +155,7 @@ fn text_gone(file: &SessionFile) -> UnreadDocument {
     UnreadDocument { file: file.file, path: file.path.clone(), reason: PAST_TEXT_GONE.into() }
 }
 
-/// Rejects verbs on texts for a session in mode `minimal`.
+/// Rejects verbs that need texts for a session in mode `minimal`, which has none.
 pub(crate) fn check_has_text(request: &ValidRequest, selection: &Selection) -> ApiResult<()> {
     let Some(past) = selection.snapshot.as_ref().filter(|it| it.metadata_only) else { return Ok(()) };
     if ["QUERY", "DELTA", "EXPLAIN_FAILURE"].contains(&request.verb.name) {

@@ -1,4 +1,4 @@
-//! The snapshot of a session.
+//! The files and facts of a session, as recorded when it was made.
 
 use serde_json::Value;
 
@@ -6,22 +6,22 @@ use crate::catalog::SessionFile;
 use crate::corpus::api::answer::Unknown;
 use crate::corpus::document::metadata::Facts;
 
-/// A session snapshot.
+/// The files and facts of a session, as recorded when it was made.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSnapshot {
     pub(crate) session: i64,
-    /// Whether the session has no texts (mode `minimal`).
+    /// Whether the session has no texts, because it was made in mode `minimal`.
     pub(crate) metadata_only: bool,
-    /// The absolute paths that were ingested.
+    /// Absolute paths that were ingested.
     pub(crate) paths: Vec<String>,
-    /// Sorted by id.
+    /// Files of the session, sorted by id.
     pub(crate) files: Vec<SessionFile>,
-    /// The facts of each file.
+    /// Facts of each file in `files`, in the same order.
     pub(crate) facts: Vec<Option<Facts>>,
 }
 
 impl SessionSnapshot {
-    /// Builds a snapshot from the stored session.
+    /// Creates a snapshot from a stored session; `body` is its JSON.
     pub(crate) fn new(session: i64, body: &str, files: Vec<SessionFile>) -> SessionSnapshot {
         let body: Value = serde_json::from_str(body).unwrap_or_default();
         let places = body["paths"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from));
@@ -30,7 +30,7 @@ impl SessionSnapshot {
     }
 }
 
-/// Reports facts that a session in mode `minimal` does not have.
+/// Returns the unknown that reports missing facts, for a session in mode `minimal`.
 pub(crate) fn missing_facts(past: &SessionSnapshot) -> Option<Unknown> {
     let detail = "the session was ingested in mode minimal: metadata of texts is not known";
     past.metadata_only.then(|| Unknown::new("metadata_only", past.files.len()).detail(detail))

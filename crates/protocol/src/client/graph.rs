@@ -1,4 +1,4 @@
-//! Graph requests through [`Client::graph`].
+//! The graph calls of the gRPC client.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::proto::convert::graph;
 use crate::proto::wire;
 
 impl Client {
-    /// Answers a request about the graph.
+    /// Sends a request about the knowledge graph and returns its result as JSON.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -38,10 +38,10 @@ impl Client {
         serde_json::from_str(&into_reply(answer)?.json).map_err(Error::internal)
     }
 
-    /// Lists the tools of the graph.
+    /// Lists the tools with which a model can query the graph.
     ///
     /// # Errors
-    /// As the daemon says.
+    /// As reported by the daemon.
     pub async fn graph_tools(&self) -> Result<Vec<ToolSpec>> {
         let tools = into_reply(self.graph.clone().list_graph_tools(wire::ListGraphToolsRequest {}).await)?.tools;
         tools.into_iter().map(ToolSpec::try_from).collect()

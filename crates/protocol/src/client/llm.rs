@@ -1,4 +1,4 @@
-//! Requests to language models and agents of the daemon. Documents are the JSON that the commands print.
+//! Client calls to the daemon's language models and agents. Results are the JSON documents that the commands print.
 
 use futures::stream::{Stream, StreamExt};
 use serde_json::Value;
@@ -11,33 +11,33 @@ use crate::model::llm::{LlmRequest, LlmStreamEvent, ModelCapability};
 use crate::proto::convert::embed_request;
 use crate::proto::wire;
 
-/// A request to the assistant: a model with tools.
+/// A request to the assistant, which is a language model with tools.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssistWork {
-    /// The backend in use and its availability.
+    /// Report which backend is in use and whether it is available.
     Status,
-    /// A question to be translated into a query.
+    /// Translate a question into a query.
     Ask(String),
-    /// As `Ask`, and answered.
+    /// Translate a question into a query, and answer it.
     Answer(String),
-    /// A question for an agent.
+    /// Let an agent answer a question within limits.
     Agent(String, Bounds),
-    /// A request of the plugin protocol.
+    /// Run a request of the plugin protocol.
     Plugin(String),
-    /// Proposals to extend, with their evidence texts.
+    /// Extend a set of graph proposals, given with the texts that support them.
     Augment {
-        /// A whole `proposals.json`.
+        /// Content of a whole `proposals.json`.
         proposals: Value,
-        /// Texts by chunk.
+        /// Texts of chunks, as (chunk id, text).
         chunks: Vec<(String, String)>,
-        /// Most proposals to add.
+        /// Maximum number of proposals to add.
         most: u32,
     },
-    /// The most recent runs of agents.
+    /// Return this many of the most recent agent runs, in full.
     Transcripts(u32),
-    /// As `Transcripts`, one line each.
+    /// Return this many of the most recent agent runs, one line each.
     Runs(u32),
-    /// One tool call with its arguments.
+    /// Call a tool by name with these arguments.
     Tool(String, Value),
 }
 
@@ -70,12 +70,12 @@ impl From<AssistWork> for wire::assist_request::Work {
 }
 
 impl Client {
-    /// Runs the work on the configured backend or on `over`.
+    /// Runs the work on the configured backend, with the settings in `over` replaced.
     ///
     /// # Errors
     /// As reported by the daemon.
     pub async fn assist(&self, work: AssistWork, over: Override) -> Result<Value> {
-        // Rounds up: zero seconds would mean no time at all.
+        // Round up to whole seconds: a time limit below one second must not become zero, which means no time at all.
         let timeout_seconds = over.time.map(|it| u32::try_from(it.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX));
         let request = wire::AssistRequest { backend: Some(over.into()), work: Some(work.into()), timeout_seconds };
         let response = into_reply(self.llm.clone().assist(request).await)?;
@@ -83,11 +83,11 @@ impl Client {
             .map_err(|error| Error::internal(format!("vicd returned a document that is not JSON: {error}")))
     }
 
-    /// Sends a request to the configured backend or to `over` and follows its events; the last is `Completed` or `Error`.
-    /// With `tools` the model may call vic's tools, which the daemon runs. Dropping the stream cancels the request.
+    /// Sends a request to the configured backend, with the settings in `over` replaced, and returns its events; the last is
+    /// `Completed` or `Error`. With `tools` the model may call vic's tools. Dropping the stream cancels the request.
     ///
     /// # Errors
-    /// As reported by the daemon, at once or as an item.
+    /// As reported by the daemon, before the first event or as an item of the stream.
     pub async fn llm_stream(
         &self,
         request: LlmRequest,
@@ -98,18 +98,18 @@ impl Client {
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
-    /// Checks a request against the capabilities of its model and returns them; sends nothing to the model.
+    /// Checks a request against the capabilities of its model and returns these capabilities; sends nothing to the model.
     ///
     /// # Errors
-    /// Those of [`Client::llm_stream`].
+    /// As [`Client::llm_stream`].
     pub async fn llm_validate(&self, request: LlmRequest, over: Override, tools: bool) -> Result<ModelCapability> {
         into_reply(self.llm.clone().validate(wire_request(request, over, tools)).await)?.try_into()
     }
 
-    /// Embeds texts with a model of a backend; [`Client::embed`] uses the model of the index.
+    /// Embeds texts with a model of a language model backend; [`Client::embed`] uses the embedding model of the index.
     ///
     /// # Errors
-    /// `FailedPrecondition` if the backend cannot embed, and as reported by the daemon.
+    /// `FailedPrecondition` if the backend cannot embed texts, and errors as reported by the daemon.
     pub async fn llm_embed(&self, texts: Vec<String>, mode: PrivacyMode, over: Override) -> Result<Vec<Vec<f32>>> {
         let request = embed_request(texts, mode, over);
         let response = into_reply(self.llm.clone().embed(request).await)?;
@@ -117,7 +117,7 @@ impl Client {
     }
 }
 
-/// Builds the wire request. The model of `over` takes precedence over that of the request.
+/// Builds the wire request. If both name a model, that of `over` applies.
 fn wire_request(request: LlmRequest, over: Override, use_vic_tools: bool) -> wire::LlmRequest {
     let model = over.model.clone().or_else(|| request.model.as_ref().map(|it| it.0.clone()));
     let backend = Some(Override { model, ..over }.into());

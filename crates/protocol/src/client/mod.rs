@@ -1,8 +1,8 @@
 //! Typed gRPC client for `vicd`, over its Unix socket.
 //!
 //! The API uses model types only; wire types stay internal. Every failure is an [`Error`] with the daemon's code and hint,
-//! or [`ErrorCode::Unavailable`] when no daemon can be reached. [`Client::connect_or_start`] starts one. Nothing here
-//! touches the store or a model.
+//! or [`ErrorCode::Unavailable`] if no daemon can be reached. [`Client::connect_or_start`] starts a daemon if none runs.
+//! The client itself opens neither the store nor a model.
 
 use std::io;
 use std::time::Duration;
@@ -29,26 +29,26 @@ mod start;
 pub use llm::AssistWork;
 pub use start::{last_error, no_vicd, on_long_wait, vicd, vicd_command};
 
-/// The version of this client.
+/// The version of this client, to compare with that of the daemon.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How long connecting to the local socket may take; longer means that no process accepts.
+/// Time limit for connecting to the local socket: after this time, no process accepts the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval of keep-alive pings to the daemon. An answer may take hours, and the kernel accepts connections even for a hung
-/// daemon.
+/// Interval of keep-alive pings, which detect a hung daemon: an answer may take hours, and the kernel accepts connections
+/// even for a hung process.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a ping may stay unanswered; far more than a busy machine needs.
+/// Time after which an unanswered ping counts as a lost connection; far more than a daemon on a busy machine needs.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Vectors of [`Client::embed`].
+/// The result of [`Client::embed`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embeddings {
-    /// One for each text, in order: `dimension` long, L2 norm 1.
+    /// One vector for each text, in order: `dimension` long, L2 norm 1.
     pub vectors: Vec<Vec<f32>>,
-    /// The model. Vectors of different models must not be compared.
+    /// Name of the embedding model. Vectors of different models must not be compared.
     pub model: String,
-    /// Length of each vector; 0 when there were no texts.
+    /// Length of each vector; 0 if there were no texts.
     pub dimension: u32,
 }
 
@@ -64,7 +64,7 @@ impl Client {
     /// Connects to the daemon of the configured data directory.
     ///
     /// # Errors
-    /// `Unavailable` when no daemon runs, `PermissionDenied` when the socket belongs to another user.
+    /// `Unavailable` if no daemon runs, `PermissionDenied` if the socket belongs to another user.
     pub async fn connect(config: &Config) -> Result<Client> {
         let socket = config.socket_path();
         let path = socket.clone();
@@ -72,7 +72,7 @@ impl Client {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        // The connector chooses the target; the URI only needs a host that the daemon accepts as local.
+        // The URI is never resolved: the connector opens the Unix socket. The daemon only requires a local host name.
         let channel = Endpoint::from_static("http://localhost")
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
@@ -87,7 +87,7 @@ impl Client {
         Ok(Client { stub, graph, llm })
     }
 
-    /// Answers a question.
+    /// Answers a question about the indexed files.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -95,7 +95,7 @@ impl Client {
         into_reply(self.stub().ask(wire::AskRequest::from(request)).await)?.try_into()
     }
 
-    /// Answers a question without a summary.
+    /// Answers a question with hits only, without a summary.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -103,24 +103,24 @@ impl Client {
         into_reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
     }
 
-    /// Answers a question step by step.
+    /// Answers a question as a stream: the plan, hits, pieces of the summary, and the whole answer.
     ///
     /// # Errors
-    /// As reported by the daemon, at once or as an item.
+    /// As reported by the daemon, before the first event or as an item of the stream.
     pub async fn ask_stream(&self, request: AskRequest) -> Result<impl Stream<Item = Result<AskEvent>> + Send + use<>> {
         let stream = into_reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
-    /// Finds files similar to a file.
+    /// Finds files with content similar to that of a file.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if the file is not indexed, and errors as reported by the daemon.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         into_reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
     }
 
-    /// Finds matching lines in the indexed text.
+    /// Finds lines that match a regular expression in the indexed text.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -128,15 +128,15 @@ impl Client {
         Ok(into_reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
     }
 
-    /// Answers about a table of a file.
+    /// Queries a table in a file.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if the file is not indexed, and errors as reported by the daemon.
     pub async fn table(&self, request: TableRequest) -> Result<TableResponse> {
         Ok(into_reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
     }
 
-    /// Runs a verb of the contract; a refusal is a reply too.
+    /// Runs a verb of the corpus API. If vic rejects the request, the reply contains the error.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -144,7 +144,7 @@ impl Client {
         into_reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
     }
 
-    /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.
+    /// Returns at most `limit` records of outbound requests (maximum 10,000; 0 means 100), newest first.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -160,7 +160,7 @@ impl Client {
         into_reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
     }
 
-    /// Starts an index job and follows it, as [`Client::watch_job`] does.
+    /// Starts an index job and returns its snapshots until it ends, as [`Client::watch_job`] does.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -168,24 +168,24 @@ impl Client {
         Ok(snapshots(into_reply(self.stub().index(wire::IndexRequest::from(request)).await)?))
     }
 
-    /// Follows a job: its present snapshot, then one after every change, the final one last. Dropping the stream does not
-    /// stop the job.
+    /// Returns snapshots of a job: the current one, then one after every change, the final one last. Dropping the stream
+    /// does not stop the job.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if there is no such job, and errors as reported by the daemon.
     pub async fn watch_job(&self, job_id: &str) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
         Ok(snapshots(into_reply(self.stub().watch_job(wire::WatchJobRequest { job_id: job_id.into() }).await)?))
     }
 
-    /// Returns a job's present or last snapshot.
+    /// Returns the current snapshot of a job, or the final one if the job has ended.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if there is no such job, and errors as reported by the daemon.
     pub async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
         into_reply(self.stub().get_job(wire::GetJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
 
-    /// Returns at most `limit` jobs (at most 1000; 0 is 20), newest first.
+    /// Returns at most `limit` jobs (maximum 1000; 0 means 20), newest first.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -193,23 +193,23 @@ impl Client {
         try_into_all(into_reply(self.stub().list_jobs(wire::ListJobsRequest { limit }).await)?.jobs)
     }
 
-    /// Asks a job to stop and returns its snapshot.
+    /// Requests that a job stop, and returns its snapshot.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if there is no such job, and errors as reported by the daemon.
     pub async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
         into_reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
 
-    /// Waits until all earlier changes are searchable.
+    /// Waits until all changes made on disk before the call are searchable.
     ///
     /// # Errors
-    /// `DeadlineExceeded`, `FailedPrecondition` while indexing is paused, and as reported by the daemon.
+    /// `DeadlineExceeded` at the timeout, `FailedPrecondition` while indexing is paused, and as reported by the daemon.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         Ok(into_reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
     }
 
-    /// Pauses indexing.
+    /// Pauses indexing for a time or until [`Client::resume`].
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -217,7 +217,7 @@ impl Client {
         into_reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
     }
 
-    /// Ends a requested pause.
+    /// Ends a pause that was requested with [`Client::pause`].
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -225,7 +225,7 @@ impl Client {
         into_reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
     }
 
-    /// Returns the state of daemon and index.
+    /// Returns the status of the daemon and its index.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -233,8 +233,8 @@ impl Client {
         into_reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
     }
 
-    /// Returns one page of the matching files and their total number: at most `limit` files (at most 10,000; 0 is 100)
-    /// after the first `offset`.
+    /// Returns the matching files, without the first `offset` and at most `limit` (maximum 10,000; 0 means 100), and the
+    /// total number of matching files.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -244,17 +244,17 @@ impl Client {
         Ok((try_into_all(page.files)?, page.total))
     }
 
-    /// Returns the extracted text of a file or of a place in it. The path is absolute, relative to a root, or
+    /// Returns the extracted text of a file or of a location in it. The path is absolute, relative to a root, or
     /// `archive.zip!/member`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied` outside every root, and as reported by the daemon.
+    /// `NotFound`, `PermissionDenied` for a path outside every root, and errors as reported by the daemon.
     pub async fn read(&self, path: &str, place: &Place) -> Result<Document> {
         let request = wire::ReadFileRequest { path: path.into(), place: Some(place.clone().into()) };
         into_reply(self.stub().read_file(request).await)?.try_into()
     }
 
-    /// Returns every root.
+    /// Returns every root folder.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -262,7 +262,7 @@ impl Client {
         Ok(into_all(into_reply(self.stub().list_roots(wire::ListRootsRequest {}).await)?.roots))
     }
 
-    /// Adds a folder by its absolute path.
+    /// Adds a root folder, given by its absolute path.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -270,15 +270,15 @@ impl Client {
         Ok(into_reply(self.stub().add_root(wire::AddRootRequest { path: path.into() }).await)?.into())
     }
 
-    /// Removes a folder and its files from the index.
+    /// Removes a root folder, and its files from the index.
     ///
     /// # Errors
-    /// `NotFound`, and as reported by the daemon.
+    /// `NotFound` if the folder is not a root, and errors as reported by the daemon.
     pub async fn remove_root(&self, path: &str) -> Result<()> {
         into_reply(self.stub().remove_root(wire::RemoveRootRequest { path: path.into() }).await).map(|_| ())
     }
 
-    /// Embeds at most 2048 texts, as questions or as passages.
+    /// Embeds at most 2048 texts: as questions if `query` is set, otherwise as passages.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -288,7 +288,7 @@ impl Client {
         Ok(Embeddings { vectors: vectors.into_iter().map(|it| it.values).collect(), model, dimension })
     }
 
-    /// Starts the shutdown of the daemon; the process may run for a moment longer.
+    /// Requests the shutdown of the daemon; its process may run for a moment longer.
     ///
     /// # Errors
     /// As reported by the daemon.
@@ -296,13 +296,13 @@ impl Client {
         into_reply(self.stub().shutdown(wire::ShutdownRequest {}).await).map(|_| ())
     }
 
-    /// The generated stub needs `&mut self`; a clone shares the connection.
+    /// Returns a clone of the stub, which shares the connection: calls need `&mut self`, and the client has only `&self`.
     fn stub(&self) -> wire::vic_client::VicClient<Channel> {
         self.stub.clone()
     }
 }
 
-/// Returns a warning when daemon and client have different versions.
+/// Returns a warning if daemon and client have different versions.
 pub fn version_warning(status: &Status) -> Option<String> {
     (status.version != VERSION).then(|| {
         format!(
@@ -320,7 +320,7 @@ fn snapshots(stream: tonic::Streaming<wire::JobSnapshot>) -> impl Stream<Item = 
     stream.map(|item| item.map_err(|status| call_error(&status))?.try_into())
 }
 
-/// Explains a failed connection.
+/// Converts a failed connection to an error that names its cause.
 fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
     let kind = std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>())
@@ -340,12 +340,12 @@ fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> 
     }
 }
 
-/// Distinguishes errors of the daemon from connection failures.
+/// Converts a gRPC status to the daemon's error, or to `Unavailable` if the connection was lost.
 fn call_error(status: &tonic::Status) -> Error {
     let error = grpc_status::into_error(status);
     if std::error::Error::source(status).is_none() {
         return error;
     }
     Error::new(ErrorCode::Unavailable, format!("lost the connection to vicd: {}", error.message))
-        .hint("try again; `vic daemon status` says whether it runs, its log says why not")
+        .hint("try again; `vic daemon status` shows whether vicd runs, and its log says why not")
 }

@@ -1,4 +1,4 @@
-//! Starts `vicd` when none runs, and reports why it does not come up.
+//! Starts `vicd` if no daemon runs, and reports why a start failed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -14,74 +14,74 @@ use crate::config::Config;
 use crate::data_dir::{directory, lock};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// How long a live daemon may take to answer. It first loads a model, repairs the store and loads the index, which takes
+/// Time limit for the first answer of a started daemon, which first loads a model, repairs the store and loads the index:
 /// minutes for millions of chunks on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// After this time the user is told about the wait.
+/// Time after which the user is informed that the daemon is still starting.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
-/// Pause between two polls of the socket: short, because the user waits.
+/// Pause between two attempts to connect to the socket: short, because the user waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How much of the log is read to find its last lines.
+/// Bytes read from the end of the log to find its last lines.
 const LOG_TAIL: u64 = 8 << 10;
 
-/// A larger log is rotated at the next start.
+/// Size in bytes from which the log is rotated at the next start.
 const LOG_ROTATION_BYTES: u64 = 16 << 20;
 
-/// A thread that only waits for a process needs little.
+/// Stack size of a thread that only waits for a process.
 const REAPER_STACK_BYTES: usize = 64 << 10;
 
-/// Number of log lines in an error.
+/// Number of log lines quoted in an error.
 const LOG_LINES: usize = 5;
 
-/// Receives messages about waiting; unset means that none are sent.
+/// The function that receives messages about a slow start; if unset, the messages are dropped.
 static WAIT_LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets the listener that is called once for each slow start.
+/// Sets the function that is called once for each slow start.
 pub fn on_long_wait(listener: fn(&str)) {
-    // The first listener stays.
+    // Ignore the error for a second listener: the first one stays set.
     let _second = WAIT_LISTENER.set(listener);
 }
 
 impl Client {
-    /// Connects, and starts a daemon first when none runs.
+    /// Connects to the daemon, and first starts one if none runs.
     ///
     /// # Errors
-    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon exits, or does not answer
-    /// within five minutes.
+    /// As [`Client::connect`]; `Unavailable` with the last lines of the log if the daemon exits, or does not answer within
+    /// five minutes.
     pub async fn connect_or_start(config: &Config) -> Result<Client> {
         let client = match Client::connect(config).await {
             Err(error) if error.code == ErrorCode::Unavailable => None,
             connected => Some(connected?),
         };
         match client {
-            // The daemon writes its address when it is ready to answer.
+            // A daemon that has written its TCP address is ready; without that file, wait for it.
             Some(client) if config.address_path().exists() => Ok(client),
             begun => PendingStart::new(config, begun.is_some())?.wait().await,
         }
     }
 }
 
-/// A daemon that is about to answer.
+/// A daemon that was started but does not answer yet.
 struct PendingStart<'a> {
     config: &'a Config,
     begun: Instant,
-    /// Length of the log when this start began.
+    /// Length of the log in bytes before this start, so that errors quote only newer lines.
     log_start: u64,
-    /// Whether the user was told about the wait.
+    /// Whether the user has been informed about the slow start.
     is_notified: bool,
-    /// The daemon started here; `None` if another process started one.
+    /// The daemon process if this process started it; `None` if another process did.
     child: Option<Child>,
-    /// The exit status of `child`.
+    /// Exit status of `child`, once it has exited.
     exited: Option<ExitStatus>,
 }
 
 impl<'a> PendingStart<'a> {
-    /// Starts a daemon, unless one is starting.
+    /// Starts a daemon, unless `starting` says that another process is starting one.
     fn new(config: &'a Config, starting: bool) -> Result<PendingStart<'a>> {
-        // Before writing the log, makes sure that the folder is not another program's.
+        // Check before the log is written that the folder does not belong to another program.
         directory::create_checked(config)?;
         if !starting {
             rotate_if_large(&config.log_path());
@@ -91,7 +91,7 @@ impl<'a> PendingStart<'a> {
         Ok(PendingStart { config, begun: Instant::now(), log_start, is_notified: false, child, exited: None })
     }
 
-    /// Waits for an answer as long as a daemon exists that may give one.
+    /// Waits until the daemon answers, as long as a daemon process exists that may answer.
     async fn wait(mut self) -> Result<Client> {
         let config = self.config;
         loop {
@@ -110,7 +110,7 @@ impl<'a> PendingStart<'a> {
                 }
             }
             if self.child.is_none() {
-                // The daemon that was starting has exited, so this process starts one.
+                // Start a daemon, because the one that another process was starting has exited.
                 self.child = Some(spawn(config)?);
             }
             self.check_child()?;
@@ -118,7 +118,7 @@ impl<'a> PendingStart<'a> {
         }
     }
 
-    /// Checks the process, and returns an error when waiting is pointless.
+    /// Checks the started process; returns an error if it has exited, or does not answer within [`START_TIMEOUT`].
     fn check_child(&mut self) -> Result<()> {
         if self.exited.is_none()
             && let Some(child) = &mut self.child
@@ -143,24 +143,24 @@ impl<'a> PendingStart<'a> {
         Ok(())
     }
 
-    /// Checks the daemon of another process, which was faster and will answer soon.
+    /// Checks the daemon that another process started first and that holds the data directory.
     fn check_other_daemon(&mut self) -> Result<()> {
         let Some(pid) = lock::holder_pid(self.config) else {
-            // The lock's owner was about to exit, so this process tries again.
+            // Start again, because the process that held the lock has exited.
             self.child = Some(spawn(self.config)?);
             self.exited = None;
             return Ok(());
         };
-        // A daemon that is starting has not written its address yet.
+        // Without an address file, the daemon is still starting and may answer later.
         let ready = self.config.address_path().exists();
         if ready && !self.config.socket_path().exists() && self.begun.elapsed() > NOTICE_AFTER {
-            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
-                .hint("`vic daemon stop`, then try again"));
+            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but has no socket file"))
+                .hint("run `vic daemon stop`, then try again"));
         }
         Ok(())
     }
 
-    /// Tells the user once when the wait is long.
+    /// Informs the user once if the start takes longer than [`NOTICE_AFTER`].
     fn notify_once(&mut self) {
         if self.is_notified || self.begun.elapsed() < NOTICE_AFTER {
             return;
@@ -177,21 +177,21 @@ impl<'a> PendingStart<'a> {
     }
 }
 
-/// Collects the exit status of a daemon in the background: a client that outlives it (`vic mcp`, `vic repl`) would keep a
-/// zombie.
+/// Waits in the background for a started daemon to exit: a client that outlives the daemon (`vic mcp`, `vic repl`) would
+/// otherwise keep a zombie process.
 fn reap_in_background(child: Option<Child>) {
     let Some(mut child) = child else { return };
     let waits = std::thread::Builder::new().name("vicd".into()).stack_size(REAPER_STACK_BYTES);
-    // Without a thread the zombie stays until this process ends.
+    // Ignore a thread that cannot be started: the zombie process then stays until this process ends.
     let _left = waits.spawn(move || child.wait());
 }
 
-/// Returns whether a daemon exited because another one holds the data directory.
+/// Returns whether a daemon exited because another daemon holds the data directory.
 fn is_locked_exit(status: ExitStatus) -> bool {
     status.code() == Some(ErrorCode::Locked.exit_code().into())
 }
 
-/// Connects to a daemon that answers requests, not only accepts connections.
+/// Connects to the daemon and checks that it answers a request; a hung daemon accepts connections, too.
 async fn connect_and_probe(config: &Config) -> Result<Client> {
     let client = Client::connect(config).await?;
     client.status().await.map(|_| client)
@@ -203,15 +203,15 @@ pub fn vicd() -> Command {
     Command::new(beside.as_deref().map_or(OsStr::new("vicd"), Path::as_os_str))
 }
 
-/// The error for a `vicd` that is missing.
+/// Returns the error for a `vicd` program that was not found.
 pub fn no_vicd() -> Error {
     Error::not_found("there is no `vicd` beside `vic` or in PATH").hint("install both programs in the same folder")
 }
 
-/// Returns the command that runs the daemon of that configuration.
+/// Returns the command that runs the daemon with this configuration.
 pub fn vicd_command(config: &Config) -> Command {
     let mut command = vicd();
-    // Relative paths were resolved against our working directory; the daemon has another.
+    // Pass absolute paths, because relative ones were resolved in this process's working directory, not in the daemon's.
     command.env("VIC_DATA_DIR", &config.data_dir);
     command.env("VIC_DB_PATH", &config.db_path);
     command.env("VIC_JOB_DB_PATH", &config.job_db_path);
@@ -239,7 +239,7 @@ fn spawn(config: &Config) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(log.try_clone().io_context("open", &log_path)?)
         .stderr(log)
-        // Otherwise the daemon would keep the file system of our working directory busy.
+        // Otherwise the daemon would keep the file system of this process's working directory busy.
         .current_dir(&config.data_dir);
     vic_system::process::start_new_session(&mut command);
     let program = PathBuf::from(command.get_program());
@@ -249,15 +249,15 @@ fn spawn(config: &Config) -> Result<Child> {
     })
 }
 
-/// Renames a large log, replacing the previous one.
+/// Renames a log larger than [`LOG_ROTATION_BYTES`], replacing the previously renamed one.
 fn rotate_if_large(log: &Path) {
     if log.metadata().is_ok_and(|it| it.len() > LOG_ROTATION_BYTES) {
-        // On failure the log continues; no line is lost.
+        // Ignore a failed rename: the daemon then appends to the same log, and no line is lost.
         let _ = std::fs::rename(log, log.with_extension("log.1"));
     }
 }
 
-/// Parses the final error of a program: a line `error: ...`, optionally followed by `hint: ...`.
+/// Parses the final error in a program's output: a line `error: ...`, optionally followed by `hint: ...`.
 pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
     let code = ErrorCode::ALL.into_iter().find(|it| Some(i32::from(it.exit_code())) == exit_code)?;
     let output = format!("\n{output}");
@@ -267,7 +267,7 @@ pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
     Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
 }
 
-/// Makes an error with the last lines of the log.
+/// Creates an error that quotes the last lines of the log.
 fn start_error(config: &Config, log_start: u64, problem: &str) -> Error {
     let log_path = config.log_path();
     let message = match last_lines(&log_path, log_start) {
@@ -277,14 +277,14 @@ fn start_error(config: &Config, log_start: u64, problem: &str) -> Error {
     Error::new(ErrorCode::Unavailable, message).hint(format!("see `{}`", log_path.display()))
 }
 
-/// Returns the last lines written after `start`.
+/// Returns the last lines that were written to a file after byte `start`.
 fn last_lines(path: &Path, start: u64) -> io::Result<String> {
     let text = read_tail(path, start)?;
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join(" | "))
 }
 
-/// Returns the end of the text written after `start`.
+/// Returns the last bytes, at most [`LOG_TAIL`], that were written to a file after byte `start`.
 fn read_tail(path: &Path, start: u64) -> io::Result<String> {
     let mut log = File::open(path)?;
     let length = log.metadata()?.len();
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(last_lines(&path, 0).unwrap(), "2 | 3 | 4 | 5 | 6");
     }
 
-    /// A start `seconds` ago, with a child that runs this script.
+    /// Returns a daemon started `seconds` ago whose process runs this shell script.
     fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> PendingStart<'a> {
         let log = File::options().create(true).append(true).open(config.log_path()).unwrap();
         let child = Command::new("sh").args(["-c", script]).stderr(log).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Settings of the TCP port: authentication and limits.
+//! Settings of the daemon's TCP port (HTTP): authentication, TLS and limits.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,43 @@ use http::uri::Authority;
 use crate::config::sources::Settings;
 use crate::error::{Error, Result};
 
-/// Upper limit of the rate limit per minute: that many timestamps are kept per address.
+/// Maximum of `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: the limiter keeps this many timestamps per client address.
 const MAX_RATE_LIMIT: u32 = 60_000;
 
-/// Upper limit of the body limit: a body is held in memory.
+/// Maximum of `VIC_BRIDGE_MAX_BODY_BYTES` (1 GiB): the server holds a request body in memory.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// Settings of the TCP port.
+/// Settings of the TCP port: API keys, TLS and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BridgeConfig {
-    /// `VIC_BRIDGE_API_KEY`: the key that clients of the TCP port must send; without it the one in
-    /// [`crate::config::Config::key_path`].
+    /// `VIC_BRIDGE_API_KEY`: the key that clients of the TCP port must send. When absent, the key in the file
+    /// [`crate::config::Config::key_path`] applies.
     pub api_key: Option<String>,
     /// `VIC_BRIDGE_AUTH`: whether a key is required.
     pub auth: AuthMode,
-    /// `VIC_BRIDGE_HOSTS`: accepted host names besides those of this machine.
+    /// `VIC_BRIDGE_HOSTS`: host names that requests may use, besides those of this machine.
     pub hosts: Vec<String>,
-    /// `VIC_BRIDGE_TLS_CERT` and `VIC_BRIDGE_TLS_KEY`.
+    /// `VIC_BRIDGE_TLS_CERT` and `VIC_BRIDGE_TLS_KEY`: certificate and key of the server; without them, no TLS.
     pub tls: Option<TlsFiles>,
-    /// `VIC_BRIDGE_PLAIN`: whether an address reachable from other machines may be used without TLS.
+    /// `VIC_BRIDGE_PLAIN`: whether the port may listen without TLS on an address that other machines can reach.
     pub plain: bool,
-    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` per key and address in any 60 seconds; 0 is no limit.
+    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: maximum requests to `/v1/*` per key and address in any 60 seconds; 0 means no limit.
     pub rate_limit_per_min: u32,
-    /// `VIC_BRIDGE_MAX_BODY_BYTES`: upper limit of an HTTP request body.
+    /// `VIC_BRIDGE_MAX_BODY_BYTES`: maximum size of an HTTP request body in bytes.
     pub max_body_bytes: usize,
 }
 
-/// Whether the TCP port requires a key.
+/// Whether the TCP port requires an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMode {
-    /// Every client must send a key.
+    /// Every client must send an API key.
     Key,
-    /// No key is required: any program on this machine has access.
+    /// No API key is required: any program on this machine has access.
     Open,
 }
 
 impl AuthMode {
-    /// The name in settings.
+    /// Returns the value of `VIC_BRIDGE_AUTH` that selects this mode.
     pub fn name(self) -> &'static str {
         match self {
             AuthMode::Key => "key",
@@ -52,7 +52,7 @@ impl AuthMode {
     }
 }
 
-/// Paths of certificate and private key, both PEM.
+/// Paths of the server's TLS certificate and private key, both in PEM format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate chain, the server's own certificate first.
@@ -65,13 +65,13 @@ impl Settings<'_> {
     pub(super) fn bridge(&self) -> Result<BridgeConfig> {
         let api_key = self.text("VIC_BRIDGE_API_KEY");
         if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
-            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds characters other than visible ASCII")
-                .hint("it must fit into a header: letters, digits and punctuation, no spaces"));
+            return Err(Error::invalid("VIC_BRIDGE_API_KEY is empty or has characters other than visible ASCII")
+                .hint("use letters, digits and punctuation without spaces: the key is sent in an HTTP header"));
         }
         let auth = self.auth()?;
         if auth == AuthMode::Open && api_key.is_some() {
             return Err(Error::invalid("VIC_BRIDGE_AUTH is `none`, but VIC_BRIDGE_API_KEY is set")
-                .hint("unset one of the two: with `none` no key is checked"));
+                .hint("unset one of the two variables: with `none` no key is checked"));
         }
         let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
         if rate_limit_per_min > MAX_RATE_LIMIT {
@@ -121,7 +121,7 @@ impl Settings<'_> {
     }
 }
 
-/// Whether a request can have this host. Hosts are compared literally, so any other text would never match.
+/// Returns whether an HTTP `Host` header can hold this text. Hosts are compared literally, so other text never matches.
 fn is_host(text: &str) -> bool {
     let is_plain = !text.contains(['@', '*']);
     is_plain && text.parse::<Authority>().is_ok_and(|it| !it.host().is_empty() && !text.ends_with(':'))

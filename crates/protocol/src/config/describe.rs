@@ -1,4 +1,4 @@
-//! The value and origin of each setting, and a template for `config.toml`. Never shows keys.
+//! The value and origin of each setting, for `vic config`, and a template for `config.toml`. Never shows API keys.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,32 +13,32 @@ use crate::config::tuned::read_tuned;
 use crate::config::variables::VARIABLES;
 use crate::error::Result;
 
-/// The origin of a value.
+/// Where the value of a setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// An environment variable.
+    /// The value comes from an environment variable.
     Environment,
-    /// `config.toml` in the data directory.
+    /// The value comes from `config.toml` in the data directory.
     File,
-    /// `tuned.toml` in the data directory, written by `vic bench embed --autotune`.
+    /// The value comes from `tuned.toml` in the data directory, written by `vic bench embed --autotune`.
     Tuned,
-    /// The built-in default.
+    /// The value is the built-in default.
     Default,
 }
 
-/// A resolved setting.
+/// One setting with its resolved value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Name of the variable.
+    /// Name of the environment variable, e.g. `VIC_LISTEN`.
     pub name: &'static str,
-    /// Its key in `config.toml`.
+    /// Key of the setting in `config.toml`.
     pub key: String,
-    /// The effective value; `None` if unset without a default. For keys, `set` or `None`.
+    /// The effective value; `None` if unset without a default. For API keys, `set` instead of the value, or `None`.
     pub value: Option<String>,
-    /// The origin of the value.
+    /// Where the value comes from.
     pub origin: Origin,
-    /// Description in one line.
+    /// Description of the setting in one line.
     pub description: &'static str,
 }
 
@@ -51,7 +51,7 @@ pub fn settings() -> Result<Vec<Setting>> {
     resolve_settings(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
 
-/// Returns the `VIC_*` variables of this process that are not settings, sorted: most are misspelt.
+/// Returns the set `VIC_*` variables that are not settings of vic, sorted: most are misspelt names.
 pub fn unknown_variables() -> Vec<String> {
     unknown_names(std::env::vars_os().map(|(name, _)| name))
 }
@@ -64,7 +64,7 @@ fn unknown_names(names: impl Iterator<Item = OsString>) -> Vec<String> {
     strange
 }
 
-/// Returns a `config.toml` with every key commented out, below a line of description.
+/// Returns a template of `config.toml` with every key commented out, each below a line that describes it.
 pub fn config_template() -> String {
     let mut text = String::from(
         "# Settings of vic: remove the `#` before a key to set it. This file is `config.toml` in the data directory.\n\
@@ -90,7 +90,7 @@ fn resolve_settings(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Set
         let typed = given.text(name);
         let value = match name.ends_with("_API_KEY") {
             true => typed.map(|_| "set".to_string()),
-            // The resolved value is more informative than the typed one, e.g. an absolute path.
+            // Show the resolved value: it is more informative than the typed one, e.g. an absolute path for a relative one.
             false => effective_value(&config, name).or(typed).or_else(|| other_default(name).map(String::from)),
         };
         Setting { name, key: file_key(name), value, origin, description }
@@ -98,7 +98,7 @@ fn resolve_settings(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Set
     Ok(VARIABLES.iter().map(setting).collect())
 }
 
-/// The effective value as it would be typed; `None` for variables without their own value.
+/// Returns the effective value of a variable as a user would type it; `None` for variables without a value of their own.
 fn effective_value(config: &Config, name: &str) -> Option<String> {
     path_value(config, name).or_else(|| model_value(config, name)).or_else(|| work_value(config, name))
 }
@@ -111,7 +111,7 @@ fn flag(on: bool) -> Option<String> {
     Some(if on { "1" } else { "0" }.to_string())
 }
 
-/// Paths and network addresses.
+/// Returns the effective value of a variable for a path or a network address; `None` for other variables.
 fn path_value(config: &Config, name: &str) -> Option<String> {
     let bridge = &config.bridge;
     match name {
@@ -134,7 +134,7 @@ fn path_value(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// Vectors, embedding and language models.
+/// Returns the effective value of a variable for vectors, embedding or language models; `None` for other variables.
 fn model_value(config: &Config, name: &str) -> Option<String> {
     let (embed, vectors) = (&config.embed, &config.vectors);
     let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
@@ -169,7 +169,7 @@ fn model_value(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// Walking and extraction.
+/// Returns the effective value of a variable for walking, extraction or background work; `None` for other variables.
 fn work_value(config: &Config, name: &str) -> Option<String> {
     let (walk, background) = (&config.walk, &config.background);
     match name {
@@ -195,8 +195,8 @@ fn work_value(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// Defaults outside [`Config`]: those of backends not in use, and those that depend on the current directory or the
-/// disk.
+/// Returns defaults that [`Config`] does not hold: those of backends not in use, and those that depend on the current
+/// directory or the disk.
 fn other_default(name: &str) -> Option<&'static str> {
     match name {
         "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),

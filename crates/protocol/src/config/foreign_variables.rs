@@ -1,9 +1,9 @@
-//! Variables of other programs. Many libraries send data to the proxy, collector or hub that these name. vic ignores
-//! them, and reports them where a user may expect otherwise.
+//! Environment variables of other programs that send data to a proxy, collector or hub. vic ignores these variables, but
+//! reports them, because a user may expect that they apply.
 
 use std::ffi::OsString;
 
-/// Proxies, collectors, hubs, name servers, and preloaded code.
+/// The reported variables: proxies, telemetry collectors, model hubs, name servers, and preloaded libraries.
 const FOREIGN_VARIABLES: [&str; 16] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -23,7 +23,7 @@ const FOREIGN_VARIABLES: [&str; 16] = [
     "SENTRY_DSN",
 ];
 
-/// Returns those that are set.
+/// Returns the [`FOREIGN_VARIABLES`] that are set in the environment.
 pub(super) fn set_variables(lookup: &dyn Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
     FOREIGN_VARIABLES.into_iter().filter(|it| lookup(it).is_some()).collect()
 }

@@ -10,28 +10,30 @@ use crate::config::tuned::read_tuned;
 use crate::error::{Error, Result};
 
 impl Config {
-    /// Reads the process environment and the configuration file.
+    /// Loads the settings from the process environment and `config.toml`.
     ///
     /// # Errors
-    /// A variable or key has an invalid value; the message names it.
+    /// A variable or key has an invalid value; the message names that variable or key.
     pub fn load() -> Result<Config> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
         Config::from_lookup(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
     }
 
-    /// Builds the configuration from any source of variables, so that tests do not change the process.
+    /// Loads the settings with `lookup` in place of the process environment, so that tests need not change variables.
     ///
     /// # Errors
-    /// A variable or key has an invalid value; the message names it.
+    /// A variable or key has an invalid value; the message names that variable or key.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Config> {
         let default_dir = platform_data_dir(lookup);
         let data_dir = match (lookup("VIC_DATA_DIR"), &default_dir) {
             (Some(dir), _) => absolute(Path::new(&dir))?,
             (None, Some(dir)) => dir.clone(),
-            // A world-writable folder is unsafe for data, and the current directory varies.
+            // Fail instead of using `/tmp`, which other users can write to, or the current directory, which varies.
             (None, None) => {
-                return Err(Error::invalid("HOME is not set to an absolute path, so there is no place for vic's data")
-                    .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
+                return Err(Error::invalid(
+                    "HOME is not set to an absolute path, so vic has no default folder for its data",
+                )
+                .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
             }
         };
         let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: read_tuned(&data_dir)? };
@@ -39,7 +41,7 @@ impl Config {
     }
 }
 
-/// The platform's data directory; `None` if the environment does not define it. Ignores relative paths.
+/// Returns the platform's default data directory; `None` if the environment does not define an absolute path for it.
 fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| lookup(name).map(PathBuf::from).filter(|it| it.is_absolute());
     if let Some(dir) = folder("XDG_DATA_HOME") {
@@ -49,11 +51,11 @@ fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBu
     Some(folder("HOME")?.join(below))
 }
 
-/// The only variables that a plugin inherits: enough to find programs, its home and the locale. Keys in vic's
+/// The only variables that a plugin inherits: enough to find programs, the home folder and the locale. API keys in vic's
 /// environment are not passed on.
 const PLUGIN_VARIABLES: [&str; 9] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", OLLAMA_HOST];
 
-/// The environment of a plugin: the variables in [`PLUGIN_VARIABLES`] that are set.
+/// Returns the environment for a plugin: those of the [`PLUGIN_VARIABLES`] that are set.
 pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
     PLUGIN_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!((config.workers, config.embed.model.as_str()), (7, "env"));
         std::fs::write(&file, "worker = 7\n").unwrap();
         assert!(check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err().message.contains("worker"));
-        // The error names the position, not the line, because the line may hold a key.
+        // The error must name line and column but not quote the line, because the line may hold an API key.
         for line in ["bridge_api_key = \"s3cret", "bridge_api_key = s3cret", "bridge_api_key s3cret"] {
             std::fs::write(&file, format!("workers = 7\n{line}\n")).unwrap();
             let error = check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err();

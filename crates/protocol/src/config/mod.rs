@@ -1,8 +1,8 @@
-//! Settings. Precedence: environment, `config.toml` in the data directory, tuned values of this machine, defaults. The
-//! only reader of the environment and the home directory.
+//! Settings of vic. Precedence: environment, `config.toml` in the data directory, values tuned for this machine, defaults.
+//! No other module reads the environment or looks up the home directory.
 //!
-//! Keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
-//! `privacy_mode`. [`VARIABLES`] lists them all; an unknown key is an error that names the key.
+//! A key of `config.toml` is the name of its variable in lower case without `VIC_`: `VIC_PRIVACY_MODE` becomes
+//! `privacy_mode`. [`VARIABLES`] lists all variables; an unknown key is an error that names the key.
 
 mod bridge;
 mod embed;

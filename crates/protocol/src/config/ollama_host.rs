@@ -1,13 +1,13 @@
-//! `OLLAMA_HOST`, the only variable of another program that vic reads: the user's Ollama server. Accepts the forms that
-//! Ollama documents: a host, a port, or both, with or without scheme and path.
+//! `OLLAMA_HOST`, the address of the user's Ollama server: the only setting of another program that vic reads. Accepts
+//! the forms that Ollama documents: a host, a port, or both, with or without scheme and path.
 
-/// Ollama's own variable.
+/// The environment variable in which Ollama itself keeps its address.
 pub(super) const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
-/// Default port of an Ollama address without port and scheme.
+/// Port for an address that has neither port nor scheme: Ollama's default port.
 const DEFAULT_PORT: u16 = 11_434;
 
-/// The server's address for a client. Invalid parts fall back to Ollama's defaults.
+/// Returns the URL at which a client reaches the server. Invalid parts of `host` are replaced by Ollama's defaults.
 pub(super) fn client_address(host: &str) -> String {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     let (scheme, rest, default) = match host.split_once("://") {
@@ -19,7 +19,7 @@ pub(super) fn client_address(host: &str) -> String {
     let (name, port) = split_host_port(place);
     let port = port.and_then(|it| it.parse().ok()).unwrap_or(default);
     let name = match name {
-        // A server that listens on all addresses is reachable at the loopback address.
+        // Replace the address of a server that listens on all interfaces by the loopback address, where clients reach it.
         "" | "0.0.0.0" => "127.0.0.1".to_string(),
         "::" => "[::1]".into(),
         name if name.contains(':') => format!("[{name}]"),
@@ -29,7 +29,7 @@ pub(super) fn client_address(host: &str) -> String {
     format!("{scheme}://{name}:{port}{path}")
 }
 
-/// Splits host and port. An IPv6 address with a port has brackets.
+/// Splits an address into host and port. An IPv6 address with a port must be in brackets.
 fn split_host_port(place: &str) -> (&str, Option<&str>) {
     if let Some((name, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
         return (name, rest.strip_prefix(':'));
@@ -63,7 +63,7 @@ mod tests {
             (" \"10.0.0.1:99\" ", "http://10.0.0.1:99"),
             ("10.0.0.1:port", "http://10.0.0.1:11434"),
             ("10.0.0.1:66000", "http://10.0.0.1:11434"),
-            // The form that makes a server listen on all addresses.
+            // A client cannot connect to 0.0.0.0, the address on which a server listens on all interfaces.
             ("0.0.0.0", "http://127.0.0.1:11434"),
             ("0.0.0.0:8080", "http://127.0.0.1:8080"),
             ("[::]:8080", "http://[::1]:8080"),

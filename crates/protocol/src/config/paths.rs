@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use crate::config::sections::Config;
 
 impl Config {
-    /// The daemon's Unix socket.
+    /// The Unix socket on which the daemon serves gRPC.
     pub fn socket_path(&self) -> PathBuf {
         self.data_dir.join("vicd.sock")
     }
 
-    /// The lock of the data directory; its content names the process that holds it.
+    /// The lock file of the data directory; the file's content names the process that holds the lock.
     pub fn lock_path(&self) -> PathBuf {
         self.data_dir.join("vicd.lock")
     }
 
-    /// The file with the bound TCP address.
+    /// The file into which the daemon writes the TCP address that it listens on.
     pub fn address_path(&self) -> PathBuf {
         self.data_dir.join("listen")
     }
@@ -25,12 +25,12 @@ impl Config {
         self.data_dir.join("format")
     }
 
-    /// The file with the key for the TCP port.
+    /// The file with the API key for the TCP port.
     pub fn key_path(&self) -> PathBuf {
         self.data_dir.join("key")
     }
 
-    /// The table of additional keys, each limited to some folders.
+    /// The file with additional API keys, each limited to some folders.
     pub fn keys_path(&self) -> PathBuf {
         self.data_dir.join("keys.json")
     }
@@ -40,27 +40,27 @@ impl Config {
         self.data_dir.join("catalog.sqlite")
     }
 
-    /// The SQLite cache of vectors by text.
+    /// The SQLite cache of embedding vectors, by text.
     pub fn vector_cache_path(&self) -> PathBuf {
         self.data_dir.join("vectors.sqlite")
     }
 
-    /// The SQLite cache of skill results.
+    /// The SQLite cache of the results of L2 skills (OCR, layout, vision).
     pub fn evidence_path(&self) -> PathBuf {
         self.data_dir.join("evidence.sqlite")
     }
 
-    /// Views, sessions and results of the contract.
+    /// The SQLite file with the views, sessions and results of the corpus API.
     pub fn corpus_path(&self) -> PathBuf {
         self.data_dir.join("corpus.sqlite")
     }
 
-    /// The SQLite file of the graph.
+    /// The SQLite file of the knowledge graph.
     pub fn graph_path(&self) -> PathBuf {
         self.data_dir.join("graph.sqlite")
     }
 
-    /// The folder of fetched pages: the only indexable part of the data directory.
+    /// The folder of downloaded web pages: the only part of the data directory that may be indexed.
     pub fn pages_path(&self) -> PathBuf {
         self.data_dir.join("pages")
     }
@@ -70,7 +70,7 @@ impl Config {
         self.data_dir.join("audit.sqlite")
     }
 
-    /// The stored backend choice of the `llm` commands.
+    /// The file with the language model backend that the user chose by a `vic llm` command.
     pub fn llm_choice_path(&self) -> PathBuf {
         self.data_dir.join("llm.json")
     }
@@ -80,7 +80,7 @@ impl Config {
         self.data_dir.join("transcripts.sqlite")
     }
 
-    /// The daemon's log.
+    /// The daemon's log file.
     pub fn log_path(&self) -> PathBuf {
         self.data_dir.join("vicd.log")
     }

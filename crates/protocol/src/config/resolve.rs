@@ -11,29 +11,29 @@ use crate::config::{foreign_variables, ollama_host};
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
-/// Upper limit of the time for reading files in depth: no user waits longer.
+/// Maximum of `VIC_L2_SECONDS`, the time per question for OCR and other skills: users do not wait longer than an hour.
 const MAX_L2_SECONDS: u32 = 3_600;
 
-/// Upper limit of extraction processes, more than the cores of any machine.
+/// Maximum of `VIC_WORKERS`, the number of extraction processes: more than the cores of any machine.
 const MAX_WORKERS: u32 = 1_024;
 
-/// Upper limit of texts per call, more than any server accepts.
+/// Maximum of `VIC_EMBED_BATCH`, the texts per embedding call: more than any server accepts.
 const MAX_EMBED_BATCH: u32 = 16_384;
 
-/// Upper limit of the time for one file.
+/// Maximum time limit in seconds (one day) for the extraction of one file.
 const MAX_EXTRACT_SECONDS: u32 = 86_400;
 
-/// Lower limit of an extraction process's memory in MiB: its own use without a file.
+/// Minimum memory limit of an extraction process in MiB: what the process needs before it reads a file.
 const MIN_EXTRACT_MIB: u32 = 64;
 
-/// Context sizes of models: a smaller one cannot hold a question with its tools, and no model has a larger one.
+/// Accepted context sizes: a smaller one cannot hold a question with its tool descriptions; no model has a larger one.
 const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
 
-/// Upper limit of the time for one task of a model.
+/// Maximum time limit in seconds for one task of a language model.
 const MAX_LLM_SECONDS: u32 = 3_600;
 
 impl Settings<'_> {
-    /// Resolves all settings for a data directory; `default_dir` is its default location.
+    /// Resolves all settings. `data_dir` is the data directory in use, `default_dir` the platform's default one.
     pub(super) fn resolve_config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
         let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
         let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
@@ -57,7 +57,7 @@ impl Settings<'_> {
             llm: self.llm()?,
             walk: self.walk()?,
             background: self.background()?,
-            // At least one process is needed.
+            // 0 is accepted and means 1, because indexing needs at least one extraction process.
             workers: self.bounded("VIC_WORKERS", cores(), 0..=MAX_WORKERS)?.max(1) as usize,
             limits: ExtractLimits {
                 seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
@@ -138,7 +138,7 @@ impl Settings<'_> {
         })
     }
 
-    /// The address in Ollama's own variable, or its default.
+    /// Returns the Ollama server's URL from `OLLAMA_HOST`, or Ollama's default URL.
     fn ollama_address(&self) -> String {
         ollama_host::client_address(&(self.lookup)(ollama_host::OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
@@ -202,8 +202,8 @@ impl Settings<'_> {
         })
     }
 
-    /// Model folders: the data directory's, then the default directory's, so that daemons side by side share one
-    /// download, then that of the checkout, so that a fresh build runs without a download.
+    /// Returns the folders searched for models: that of the data directory, then that of the default directory, so that
+    /// several daemons share one download, then that of the source checkout, so that a fresh build needs no download.
     fn model_dirs(&self, data_dir: &Path, default_dir: Option<&Path>) -> Result<Vec<PathBuf>> {
         let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
         dirs.extend(default_dir.map(|it| it.join("models")));
@@ -217,7 +217,7 @@ impl Settings<'_> {
         match level.as_str() {
             "warning" => Ok("warn".into()),
             "off" | "error" | "warn" | "info" | "debug" | "trace" => Ok(level),
-            // A `tracing` filter with per-module levels.
+            // Accept a `tracing` filter with per-module levels, e.g. `vic=debug`, unchanged.
             _ if level.contains('=') => Ok(level),
             _ => Err(Error::invalid(format!("unknown VIC_LOG_LEVEL `{level}`"))
                 .hint("use ERROR, WARNING, INFO or DEBUG, or a filter such as `info,vic::index=debug`")),

@@ -1,4 +1,4 @@
-//! All settings, and their sections.
+//! The structs that hold all settings, grouped into sections.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,114 +12,114 @@ use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 pub struct Config {
     /// `VIC_DATA_DIR`: the directory of everything that vic writes.
     pub data_dir: PathBuf,
-    /// `VIC_DB_PATH`: directory of the vector and keyword index.
+    /// `VIC_DB_PATH`: directory of the index for vectors and keywords.
     pub db_path: PathBuf,
-    /// `VIC_JOB_DB_PATH`: SQLite file of the jobs.
+    /// `VIC_JOB_DB_PATH`: SQLite file of the index jobs.
     pub job_db_path: PathBuf,
-    /// `VIC_LISTEN`: the TCP address; port 0 selects a free port.
+    /// `VIC_LISTEN`: the TCP address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// `VIC_WAREHOUSE_ROOT`: default root of commands.
+    /// `VIC_WAREHOUSE_ROOT`: root folder of commands that name none.
     pub warehouse_root: Option<PathBuf>,
-    /// `VIC_PRIVACY_MODE`.
+    /// `VIC_PRIVACY_MODE`: which data may leave the machine.
     pub privacy_mode: PrivacyMode,
     /// `VIC_LOG_LEVEL`: a `tracing` filter; `WARNING` means `warn`.
     pub log_level: String,
-    /// Folders searched for models, in order; downloads go to the first.
+    /// Folders searched for models, in this order; downloads go to the first.
     pub model_dirs: Vec<PathBuf>,
-    /// Embedding.
+    /// Settings of the embedder.
     pub embed: EmbedConfig,
-    /// Language models.
+    /// Settings of language models.
     pub llm: LlmConfig,
-    /// Walking and watching.
+    /// Settings of walking and watching folders.
     pub walk: WalkConfig,
-    /// Background work and its share of the machine.
+    /// Settings of background work, such as the CPU share of indexing.
     pub background: BackgroundConfig,
     /// `VIC_WORKERS`: number of extraction processes.
     pub workers: usize,
-    /// Limits of one extraction.
+    /// Limits of the extraction of one file.
     pub limits: ExtractLimits,
-    /// HTTP and keys.
+    /// Settings of the TCP port: API keys, TLS and limits.
     pub bridge: BridgeConfig,
-    /// Vector store.
+    /// Settings of the vector store.
     pub vectors: VectorConfig,
-    /// `VIC_SYNTHETIC_JSONL`: file that `vic synthetic-plans` writes.
+    /// `VIC_SYNTHETIC_JSONL`: the output file of `vic synthetic-plans`.
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and periodic scans OCR images.
     pub ocr: OcrMode,
-    /// `VIC_L2_SECONDS`: time limit per question for reading files in depth.
+    /// `VIC_L2_SECONDS`: time limit per question, in seconds, for OCR and other skills.
     pub l2_seconds: u32,
-    /// `VIC_DISK_RESERVE_BYTES`: minimum free space on the data directory's disk; below it indexing stops. `None` is
+    /// `VIC_DISK_RESERVE_BYTES`: indexing stops when the data directory's disk has less free space than this. `None` means
     /// the larger of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
-    /// `VIC_SERVERS_CA`: PEM file of certificates trusted for servers, besides those of the system.
+    /// `VIC_SERVERS_CA`: PEM file of certificates to trust for TLS connections to servers, besides those of the system.
     pub servers_ca: Option<PathBuf>,
-    /// Set variables of other programs that would have text sent elsewhere or observed if vic used them. It does not.
+    /// Set variables of other programs (proxies, collectors) that could send text elsewhere. vic ignores and reports them.
     pub foreign: Vec<&'static str>,
 }
 
 /// Settings of the vector store. Only `lance` is implemented.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorConfig {
-    /// `VIC_VECTOR_BACKEND`.
+    /// `VIC_VECTOR_BACKEND`: name of the vector store; only `lance` works.
     pub backend: String,
-    /// `VIC_MILVUS_URI`: a file or a server.
+    /// `VIC_MILVUS_URI`: a Milvus file or server; not used by the `lance` backend.
     pub milvus_uri: String,
-    /// `VIC_MILVUS_COLLECTION`.
+    /// `VIC_MILVUS_COLLECTION`: name of the Milvus collection; not used by the `lance` backend.
     pub milvus_collection: String,
 }
 
-/// The backend that plans questions and writes answers.
+/// What plans questions and writes answers: fixed rules or a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmBackend {
-    /// Rules; no model.
+    /// Fixed rules instead of a model.
     Stub,
-    /// `POST /api/chat` of an Ollama server.
+    /// A model of an Ollama server, by `POST /api/chat`.
     Ollama,
-    /// `POST /v1/chat/completions` of an OpenAI-compatible server.
+    /// A model of an OpenAI-compatible server, by `POST /v1/chat/completions`.
     OpenAi,
 }
 
 /// Settings of language models; the servers' addresses and keys are those of [`EmbedConfig`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmConfig {
-    /// `VIC_LIBRARIAN_BACKEND`: `stub`, `ollama` or `openai`.
+    /// `VIC_LIBRARIAN_BACKEND`: what plans questions and writes answers: `stub`, `ollama` or `openai`.
     pub backend: LlmBackend,
-    /// `VIC_OLLAMA_MODEL` or `VIC_OPENAI_MODEL`; empty for the stub.
+    /// `VIC_OLLAMA_MODEL` or `VIC_OPENAI_MODEL`: name of the model; empty for the backend `stub`.
     pub model: String,
-    /// `VIC_OLLAMA_VISION_MODEL`, or with backend `openai` `VIC_OPENAI_VISION_MODEL`.
+    /// `VIC_OLLAMA_VISION_MODEL` (backend `openai`: `VIC_OPENAI_VISION_MODEL`): name of the model that describes images.
     pub vision_model: String,
-    /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not sent to a model.
+    /// `VIC_L2_MAX_IMAGE_BYTES`: maximum size in bytes of an image sent to a model; larger images are not sent.
     pub max_image_bytes: u64,
-    /// `VIC_LLM_CONTEXT_TOKENS`: upper limit of a model's context in tokens, prompt and answer together.
+    /// `VIC_LLM_CONTEXT_TOKENS`: maximum context of a model in tokens, prompt and answer together.
     pub context_tokens: u32,
-    /// `VIC_LLM_MAX_SECONDS`: time limit of one task of a model in seconds.
+    /// `VIC_LLM_MAX_SECONDS`: time limit in seconds of one task of a model.
     pub max_seconds: u32,
 }
 
-/// Settings of walk and watch.
+/// Settings of walking and watching folders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WalkConfig {
-    /// `VIC_IGNORE`: extra globs to exclude, separated by commas.
+    /// `VIC_IGNORE`: globs of files to exclude from the index, separated by commas.
     pub ignore: Vec<String>,
-    /// `VIC_INCLUDE_HIDDEN`: whether hidden files are walked. Known secrets stay excluded.
+    /// `VIC_INCLUDE_HIDDEN`: whether hidden files are indexed. Known secret files stay excluded.
     pub include_hidden: bool,
-    /// `VIC_MAX_FILE_BYTES`: larger files are indexed by name only.
+    /// `VIC_MAX_FILE_BYTES`: maximum size of a file whose content is read; larger files are indexed by name only.
     pub max_file_bytes: u64,
-    /// `VIC_WATCH`: whether roots are watched.
+    /// `VIC_WATCH`: whether the daemon watches root folders for changes.
     pub watch: bool,
-    /// `VIC_RESCAN_SECONDS`: seconds between reconcile scans.
+    /// `VIC_RESCAN_SECONDS`: seconds between full scans, which find changes that the watcher missed.
     pub rescan_seconds: u64,
 }
 
 /// Settings of background work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundConfig {
-    /// `VIC_POLL_SECONDS`: seconds between walks of folders that cannot be watched.
+    /// `VIC_POLL_SECONDS`: seconds between scans of folders that the file watcher cannot watch.
     pub poll_seconds: u64,
-    /// `VIC_VERIFY_SECONDS`: seconds between full reads of all files, to find changes of content under the same size
-    /// and times; 0 disables them.
+    /// `VIC_VERIFY_SECONDS`: seconds between full reads of all files, which find content that changed under the same size
+    /// and times; 0 disables these reads.
     pub verify_seconds: u64,
-    /// `VIC_CPU_PERCENT`: share of all processors that indexing may use.
+    /// `VIC_CPU_PERCENT`: percentage of all processors that indexing may use.
     pub cpu_percent: u32,
     /// `VIC_PAUSE_ON_BATTERY`: whether indexing waits for mains power.
     pub pause_on_battery: bool,

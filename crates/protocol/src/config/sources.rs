@@ -1,4 +1,4 @@
-//! Sources of values: the environment, then `config.toml`, then `tuned.toml`.
+//! Where settings are looked up: first the environment, then `config.toml`, then `tuned.toml`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use std::str::FromStr;
 use crate::config::variables::VARIABLES;
 use crate::error::{Error, IoContext, Result};
 
-/// Looks up settings in the environment, then the file, then the tuned values.
+/// Looks up settings in the environment, then `config.toml`, then `tuned.toml`.
 pub(super) struct Settings<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
     pub(super) file: BTreeMap<String, String>,
-    /// Values from `tuned.toml`.
+    /// Keys and values of `tuned.toml`.
     pub(super) tuned: BTreeMap<String, String>,
 }
 
 impl Settings<'_> {
-    /// A value from a closed set, or its default.
+    /// Returns a setting with a fixed set of names, or the default if unset; `known` lists the names for the error message.
     pub(super) fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
         let Some(value) = self.text(name) else { return Ok(T::default()) };
         from_name(&value)
@@ -42,7 +42,7 @@ impl Settings<'_> {
         text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
     }
 
-    /// A number within limits.
+    /// Returns a numeric setting, or `default` if unset. A number outside `bounds` is an error.
     pub(super) fn bounded(&self, name: &str, default: u32, bounds: RangeInclusive<u32>) -> Result<u32> {
         let value = self.parse(name, default)?;
         match bounds.contains(&value) {
@@ -68,7 +68,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).io_context("resolve", path)
 }
 
-/// `VIC_PRIVACY_MODE` -> `privacy_mode`.
+/// Returns the key in `config.toml` of a variable: `VIC_PRIVACY_MODE` becomes `privacy_mode`.
 pub(super) fn file_key(name: &str) -> String {
     name.trim_start_matches("VIC_").to_ascii_lowercase()
 }
@@ -79,12 +79,12 @@ pub(super) fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
     read_toml(&data_dir.join("config.toml"), &names, cure)
 }
 
-/// Reads a file of settings. Rejects keys not in `names`; returns an empty map if the file does not exist.
+/// Reads a TOML file of settings. Rejects keys not in `names`; returns an empty map if the file does not exist.
 pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTreeMap<String, String>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        // The data directory is not a directory: the code that opens it reports that better.
+        // Ignore that the data directory is not a directory: the code that opens it reports this more clearly.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             return Err(Error::invalid(format!("cannot understand `{}`: it is not UTF-8", path.display())));
@@ -106,7 +106,7 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
     Ok(file)
 }
 
-/// Reports position and problem, but not the line as the library does: it may hold a key, and the message is logged.
+/// Creates an error that does not quote the line, unlike the library's: it is logged, and the line may hold an API key.
 fn invalid_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
     let line = 1 + before.matches('\n').count();

@@ -1,5 +1,5 @@
-//! Results of `vic bench embed --autotune`: `tuned.toml` in the data directory, with a precedence below the environment
-//! and `config.toml` and above the defaults. Its settings do not affect the index, so it can be removed at any time.
+//! Results of `vic bench embed --autotune`: `tuned.toml` in the data directory. Its values rank
+//! below the environment and `config.toml`, above the defaults. They do not change the index: the file may be deleted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use crate::config::sources::{file_key, read_toml};
 use crate::error::{Error, IoContext, Result};
 
-/// Tunable variables. None of them affects a vector.
+/// Variables that `--autotune` may set. They change the speed of embedding, not the vectors.
 pub(super) const TUNABLE: [&str; 2] = ["VIC_EMBED_THREADS", "VIC_EMBED_BATCH"];
 
-/// The path of the file.
+/// Returns the path of `tuned.toml` in a data directory.
 pub fn tuned_path(data_dir: &Path) -> PathBuf {
     data_dir.join("tuned.toml")
 }
 
-/// Reads the file; empty if it does not exist.
+/// Reads `tuned.toml`; returns an empty map if the file does not exist.
 pub(super) fn read_tuned(data_dir: &Path) -> Result<BTreeMap<String, String>> {
     read_toml(&tuned_path(data_dir), &TUNABLE, "remove it with `vic bench embed --untune`")
 }
 
-/// Stores values of tunable variables; `remark` is a comment in the file.
+/// Writes values of tunable variables to `tuned.toml`, with `remark` as a comment in the file.
 ///
 /// # Errors
-/// A variable cannot be tuned, or the file cannot be written.
+/// A variable is not tunable, or the file cannot be written.
 pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> Result<()> {
     let mut text = String::from("# Written by `vic bench embed --autotune`; `vic bench embed --untune` removes it.\n");
     remark.lines().for_each(|line| text.push_str(&format!("# {line}\n")));
     for (name, value) in values {
         if !TUNABLE.contains(name) {
-            return Err(Error::internal(format!("{name} cannot be tuned")));
+            return Err(Error::internal(format!("{name} is not a tunable variable")));
         }
         text.push_str(&format!("{} = {value}\n", file_key(name)));
     }
@@ -39,10 +39,10 @@ pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> R
     file.persist(&path).map_err(|error| Error::io("write", &path, &error.error)).map(|_| ())
 }
 
-/// Removes the file; returns whether it existed.
+/// Removes `tuned.toml`; returns whether the file existed.
 ///
 /// # Errors
-/// The file cannot be removed.
+/// The file exists but cannot be removed.
 pub fn remove_tuned(data_dir: &Path) -> Result<bool> {
     let path = tuned_path(data_dir);
     match std::fs::remove_file(&path) {

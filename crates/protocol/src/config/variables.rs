@@ -1,4 +1,4 @@
-//! All variables, for `config.toml`, `.env.example` and the documentation.
+//! The list of all environment variables of vic, from which `config.toml` templates and the documentation are made.
 
 /// Every variable that vic reads, with a description in one line.
 pub const VARIABLES: &[(&str, &str)] = &[

@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// The format of everything below the data directory. Raise it when an older vic cannot work with newly written data, and
-/// define in [`check_directory`] how older formats are handled.
+/// Version of the format of all files in the data directory. Raise it if an older vic cannot work with newly written data,
+/// and define in [`check_directory`] how older formats are handled.
 pub const FORMAT: u32 = 1;
 
-/// The text before the number.
+/// The text before the version number in the format file.
 const FORMAT_PREFIX: &str = "vic data directory, format ";
 
-/// Either file marks a data directory written before the format file existed.
+/// Files that show, each alone, that vic wrote the data directory before the format file existed.
 const LEGACY_MARKERS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
-/// Names allowed before the first start: written by the command line or the user.
+/// Files that may exist before the daemon's first start, because the command line or the user writes them.
 const ALLOWED_NAMES: [&str; 10] = [
     "vicd.log",
     "config.toml",
@@ -32,15 +32,15 @@ const ALLOWED_NAMES: [&str; 10] = [
     ".DS_Store",
 ];
 
-/// Prefixes allowed before the first start: a request log with SQLite's companion files, also after a crash; write probes
-/// of a killed start; and keys in the middle of a write.
+/// Prefixes of further such files: a request log with SQLite's companion files, which a crash leaves behind; test files
+/// of a killed start; and key files that were being written.
 const ALLOWED_PREFIXES: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
-/// Makes sure that the directory is ours, or empty, and has no newer format. Writes nothing.
+/// Checks that the directory is vic's or empty, and that its format is not newer than [`FORMAT`]. Writes nothing.
 ///
 /// # Errors
-/// [`ErrorCode::FailedPrecondition`] for a directory of another program or a newer vic, [`ErrorCode::DataLoss`] for an
-/// unreadable format.
+/// [`ErrorCode::FailedPrecondition`] for a directory of another program or a newer vic, [`ErrorCode::DataLoss`] for a
+/// format file that cannot be parsed.
 pub fn check_directory(config: &Config) -> Result<()> {
     let dir = &config.data_dir;
     let path = config.format_path();
@@ -70,7 +70,7 @@ pub fn check_directory(config: &Config) -> Result<()> {
     }
 }
 
-/// Creates the directory, accessible only to its owner, unless it exists and is ours. For writers without a daemon.
+/// Creates the directory, accessible only to its owner, or checks an existing one. For commands that need no daemon.
 ///
 /// # Errors
 /// Those of [`check_directory`], or the directory cannot be created.
@@ -79,7 +79,7 @@ pub fn create_checked(config: &Config) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).io_context("create", &config.data_dir)
 }
 
-/// Writes the format file once. The caller holds the lock.
+/// Writes the format file if there is none. The caller must hold the lock of the data directory.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -101,9 +101,12 @@ fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
         Some(number) if number <= FORMAT => Ok(()),
         Some(number) => Err(Error::new(
             ErrorCode::FailedPrecondition,
-            format!("the data directory `{}` has format {number}, this vic knows {FORMAT}", dir.display()),
+            format!(
+                "the data directory `{}` has format {number}, but this vic supports formats up to {FORMAT}",
+                dir.display()
+            ),
         )
-        .hint("use the newer vic, or another VIC_DATA_DIR")),
+        .hint("use a newer vic, or set VIC_DATA_DIR to another directory")),
         None => Err(Error::new(ErrorCode::DataLoss, format!("cannot parse the format in `{}`", path.display()))
             .hint(format!("if vic {} wrote this directory, remove that file", env!("CARGO_PKG_VERSION")))),
     }
@@ -121,7 +124,7 @@ mod tests {
         Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
     }
 
-    /// Checks a directory with these files.
+    /// Runs [`check_directory`] on a directory that contains these files, given as (name, content).
     fn check_with(files: &[(&str, &str)]) -> Result<()> {
         let dir = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -1,4 +1,4 @@
-//! Keys of the TCP port: the owner's key in its own file, and a table (`keys.json`) of further keys, each for some folders.
+//! API keys of the TCP port: the owner's key in its own file, and a table (`keys.json`) of keys limited to some folders.
 //!
 //! A key is 256 random bits. The key table stores only hashes; a key is shown once, when it is created. The server rereads
 //! the key table when it changes, so adding and revoking take effect at once.
@@ -19,47 +19,47 @@ use crate::model::{Principal, Scope};
 /// Size of a key in bytes: 256 bits.
 const KEY_BYTES: usize = 32;
 
-/// Minimum length of an owner's key. It rejects truncated or empty files, and keys that other machines could guess.
+/// Minimum length of the owner's key. Rejects truncated and empty files, and keys that others could guess.
 pub const MIN_KEY_CHARS: usize = 32;
 
-/// Maximum length of a key's name.
+/// Maximum length of a key's name in the key table.
 const MAX_KEY_NAME: usize = 64;
 
 /// Maximum number of keys in the key table: every request is compared with each of them.
 const MAX_KEYS: usize = 1_000;
 
-/// Rights of a key. Each level includes the previous ones.
+/// What a caller may do. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
-    /// Ask, list and read.
+    /// Ask questions, list files and read them.
     Read,
-    /// Start and cancel jobs.
+    /// Start and cancel index jobs.
     Index,
-    /// Everything else: change roots, stop the daemon. Not for keys in the key table.
+    /// Everything else, such as changing roots and stopping the daemon. Never granted to keys in the key table.
     Own,
-    /// Also run a program by name. Only for the user on the Unix socket, who can run programs anyway; not for any key.
+    /// Also run a program by name: only for the user on the Unix socket, who can run programs anyway; never for an API key.
     Local,
 }
 
-/// Scope and right of a caller.
+/// What a caller may access and do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Files that the caller may see.
+    /// Files that the caller may access.
     pub scope: Scope,
-    /// Calls that the caller may make.
+    /// Highest level of calls that the caller may make.
     pub right: Right,
     /// Identity of the caller.
     pub holder: Principal,
 }
 
 impl Grant {
-    /// Returns the grant of the owner's key.
+    /// Returns the grant of the owner's API key.
     pub fn owner() -> Grant {
         Grant { scope: Scope::All, right: Right::Own, holder: Principal::Owner }
     }
 
-    /// Returns the grant of programs of the same user on the Unix socket.
+    /// Returns the grant of a program that connects to the Unix socket as the daemon's own user.
     pub fn local() -> Grant {
         Grant { scope: Scope::All, right: Right::Local, holder: Principal::Owner }
     }
@@ -69,31 +69,31 @@ impl Grant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyEntry {
-    /// Its name.
+    /// Name of the key.
     pub name: String,
     /// BLAKE3 of the key, in hex.
     pub hash: String,
-    /// The folders it gives access to.
+    /// Absolute paths of the folders that the key gives access to.
     pub roots: Vec<PathBuf>,
-    /// Its right.
+    /// What the key's holder may do.
     pub right: Right,
     /// Creation time, milliseconds since the epoch.
     pub created_ms: i64,
 }
 
 impl KeyEntry {
-    /// Returns what the key grants.
+    /// Returns what the key's holder may access and do.
     pub fn grant(&self) -> Grant {
         let scope = Scope::Folders(self.roots.clone().into());
-        // Identified by hash, because the name of a revoked key may be reused.
+        // Identify the holder by the key's hash: the name of a revoked key may be reused for another key.
         Grant { scope, right: self.right.min(Right::Index), holder: Principal::Key(self.hash.as_str().into()) }
     }
 }
 
-/// Returns the owner's key from its file, and creates the file if it is missing.
+/// Returns the owner's key from its file, and first creates the file with a new key if it is missing.
 ///
 /// # Errors
-/// When the file cannot be read or created, is a symbolic link, or holds no key.
+/// The file cannot be read or created, is a symbolic link, or holds no key.
 pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let found = match path.symlink_metadata() {
@@ -106,7 +106,7 @@ pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
         Err(error) => return Err(error).io_context("read", path),
     };
     if !found.is_file() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no plain file", path.display()))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a regular file", path.display()))
             .hint("move it aside; a new key is created at the next start"));
     }
     if found.mode() & 0o077 != 0 {
@@ -119,13 +119,16 @@ pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
 /// Reads the owner's key from its file.
 ///
 /// # Errors
-/// When the file cannot be read or holds no key.
+/// The file cannot be read or holds no key.
 pub fn read_owner_key(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).io_context("read", path)?;
     let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
-            .hint("move it aside; a new key is created at the next start"));
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("`{}` does not contain an API key", path.display()),
+        )
+        .hint("move it aside; a new key is created at the next start"));
     }
     Ok(key)
 }
@@ -133,15 +136,15 @@ pub fn read_owner_key(path: &Path) -> Result<String> {
 /// Returns the keys in the key table.
 ///
 /// # Errors
-/// When the file cannot be read or parsed.
+/// The file cannot be read or parsed.
 pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
     read_key_table(&config.keys_path())
 }
 
-/// Adds a key to the key table and returns it. It cannot be shown again.
+/// Adds a key to the key table and returns it. Only its hash is stored, so the key cannot be shown again.
 ///
 /// # Errors
-/// When the name is taken or invalid, a folder does not exist, or the file cannot be written.
+/// The name is taken or invalid, a folder does not exist, or the file cannot be written.
 pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Result<String> {
     let fits = |it: char| it.is_alphanumeric() || "-_.@".contains(it);
     if name.is_empty() || name.len() > MAX_KEY_NAME || !name.chars().all(fits) {
@@ -150,7 +153,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
             .hint(format!("use at most {MAX_KEY_NAME} letters, digits and any of `-_.@`")));
     }
     if folders.is_empty() {
-        return Err(Error::invalid("a key needs at least one folder").field("roots"));
+        return Err(Error::invalid("a key needs at least one folder that it gives access to").field("roots"));
     }
     let mut roots = Vec::new();
     for folder in folders {
@@ -177,22 +180,22 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
     Ok(key)
 }
 
-/// Removes a key from the key table; it is invalid from then on.
+/// Removes a key from the key table; from then on, requests with this key are rejected.
 ///
 /// # Errors
-/// When there is no key with this name, or the file cannot be written.
+/// There is no key with this name, or the file cannot be written.
 pub fn revoke(config: &Config, name: &str) -> Result<()> {
     update_key_table(config, |keys| {
         let before = keys.len();
         keys.retain(|it| it.name != name);
         if keys.len() == before {
-            return Err(Error::not_found(format!("there is no key `{name}`")).hint("`vic keys list` shows them"));
+            return Err(Error::not_found(format!("there is no key `{name}`")).hint("`vic keys list` shows all keys"));
         }
         Ok(())
     })
 }
 
-/// Updates the key table under a file lock.
+/// Changes the key table while holding a file lock, so that concurrent changes are not lost.
 fn update_key_table(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
     let path = config.keys_path();
     let lock_path = path.with_extension("lock");
@@ -204,10 +207,10 @@ fn update_key_table(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> 
     replace_private_file(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
 }
 
-/// Reads the key table; one that is missing is empty.
+/// Reads the key table; returns no keys if the file does not exist.
 ///
 /// # Errors
-/// The file cannot be read or understood.
+/// The file cannot be read or parsed.
 pub fn read_key_table(path: &Path) -> Result<Vec<KeyEntry>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
@@ -219,14 +222,14 @@ pub fn read_key_table(path: &Path) -> Result<Vec<KeyEntry>> {
             .hint("fix it, or move it aside and add the keys again")
     };
     let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    // Elsewhere, an empty list of folders may mean all files, so reject it here.
+    // Reject a key without folders, because an empty list of folders may mean all files elsewhere.
     match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
-        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without an absolute path", key.name))),
+        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one with a relative path", key.name))),
         None => Ok(keys),
     }
 }
 
-/// Writes a file readable by its owner only. Atomic and durable: after a crash it is old or new.
+/// Replaces a file, readable by its owner only. After a crash, the file has either its old or its new content.
 fn replace_private_file(path: &Path, content: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new().prefix(".vic-key").tempfile_in(folder).io_context("write to", folder)?;

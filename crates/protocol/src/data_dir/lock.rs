@@ -1,4 +1,4 @@
-//! The lock that allows one daemon per data directory.
+//! The lock that allows only one daemon per data directory.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -11,13 +11,13 @@ use rustix::process::{Pid, test_kill_process};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Holds the data directory until dropped. The operating system releases the lock even when the process is killed.
+/// The lock on the data directory, held until dropped. The operating system releases it even if the process is killed.
 #[derive(Debug)]
 pub struct DataLock {
     _file: File,
-    /// Kept open, so that no other directory gets the same inode.
+    /// The open data directory: while it is open, no other directory gets the same inode number.
     _directory: File,
-    /// The index folder, which may be outside the data directory. Two daemons would each delete what the other one stores.
+    /// The locked index folder, maybe outside the data directory. Daemons that share it would delete each other's data.
     index: Option<File>,
     path: PathBuf,
     identity: (u64, u64),
@@ -26,34 +26,34 @@ pub struct DataLock {
 /// How often the daemon checks that its data directory still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Consecutive failed checks before the directory counts as lost; a mount may be away for a moment.
+/// Number of consecutive failed checks after which the directory counts as lost; a mount may be away for a moment.
 const MISSES_UNTIL_LOST: u32 = 2;
 
-/// How long to wait for a lock with a dead owner. A daemon killed while it starts a worker leaves a forked child that holds
-/// all its open files until exec: moments on an idle machine, longer on a busy or traced one.
+/// Maximum wait for a lock whose recorded owner is dead. A daemon killed while it starts a worker leaves a forked child
+/// that holds its open files until exec: a moment on an idle machine, longer on a busy or traced one.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for the lock of an index.
+/// Maximum wait for the lock of an index folder that another daemon holds.
 const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause between two attempts to lock.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DataLock {
-    /// Also locks the index folder, if it exists.
+    /// Also locks the index folder, if the folder exists.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`] if the daemon of another data directory holds it. Not `Locked`: a client that gets
-    /// `Locked` waits for the daemon of this directory.
+    /// [`ErrorCode::FailedPrecondition`] if the daemon of another data directory holds the lock. Not `Locked`, because a
+    /// client that gets `Locked` waits for the daemon of this directory.
     pub fn lock_index_folder(&mut self, folder: &Path) -> Result<()> {
-        // The child of a killed daemon releases its two locks a moment apart.
+        // Retry a refused lock, because the forked child of a killed daemon releases its two locks a moment apart.
         let is_passing = |error: &Error| error.code == ErrorCode::FailedPrecondition;
         self.index = retry_while(INDEX_LOCK_TIMEOUT, is_passing, || lock_index(folder))?;
         Ok(())
     }
 
-    /// Waits until the data directory is gone or replaced by one that this process does not hold. Clients could then
-    /// neither find this daemon nor read its data. Returns that as an error.
+    /// Waits until the data directory is missing or replaced by another one, and then returns an error: clients could
+    /// neither find this daemon nor read its data.
     pub async fn wait_until_lost(&self) -> Error {
         let mut missed = 0;
         while missed < MISSES_UNTIL_LOST {
@@ -64,7 +64,7 @@ impl DataLock {
             .hint("move it back; or remove what is at this path and start vicd, which creates a new one")
     }
 
-    /// An unreadable path counts as in place.
+    /// Returns whether the path still leads to the locked directory. A path that cannot be read counts as unchanged.
     async fn is_in_place(&self) -> bool {
         match tokio::fs::metadata(&self.path).await {
             Ok(found) => file_identity(&found) == self.identity,
@@ -73,16 +73,16 @@ impl DataLock {
     }
 }
 
-/// Takes the lock and writes our process id into it.
+/// Locks the data directory and writes the id of this process into the lock file.
 ///
 /// # Errors
-/// [`ErrorCode::Locked`], naming the owner.
+/// [`ErrorCode::Locked`] with the process id of the daemon that holds the lock.
 pub fn acquire(config: &Config) -> Result<DataLock> {
     let is_passing = |error: &Error| error.code == ErrorCode::Locked && is_owner_dead(config);
     retry_while(ORPHAN_TIMEOUT, is_passing, || try_acquire(config))
 }
 
-/// Retries for at most `limit` while `is_passing` says that the refusal is temporary.
+/// Calls `attempt` until it succeeds, for at most `limit`, while `is_passing` says that its error is temporary.
 fn retry_while<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
@@ -101,7 +101,7 @@ fn try_acquire(config: &Config) -> Result<DataLock> {
         File::options().create(true).read(true).write(true).truncate(false).open(&path).io_context("open", &path)?;
     match file.try_lock() {
         Ok(()) if is_file_at(&file, &path) => (),
-        // The file was deleted between open and lock, so this lock excludes no other process.
+        // Try again: the file was deleted between open and lock, so a lock on it excludes no other process.
         Ok(()) => return try_acquire(config),
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
@@ -116,7 +116,7 @@ fn try_acquire(config: &Config) -> Result<DataLock> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
     }
-    // The process id only improves an error message, so a full disk does not prevent the start.
+    // Only warn if writing fails, e.g. on a full disk: the process id only improves an error message.
     let write = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
@@ -128,7 +128,7 @@ fn try_acquire(config: &Config) -> Result<DataLock> {
     Ok(DataLock { _file: file, _directory: directory, index: None, path: config.data_dir.clone(), identity })
 }
 
-/// Locks an index folder; `None` if it does not exist.
+/// Locks an index folder; returns `None` if the folder does not exist.
 fn lock_index(path: &Path) -> Result<Option<File>> {
     let folder = match File::open(path) {
         Ok(folder) => folder,
@@ -147,10 +147,10 @@ fn lock_index(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// The text before the process id.
+/// The text before the process id in the lock file.
 const OWNER_PREFIX: &str = "vicd, process ";
 
-/// Returns the process named in the lock file, which may be dead.
+/// Returns the process named in the lock file, which may have exited.
 fn recorded_owner(config: &Config) -> Option<Pid> {
     let owner = std::fs::read_to_string(config.lock_path()).ok()?;
     Pid::from_raw(owner.trim().strip_prefix(OWNER_PREFIX)?.parse().ok()?)
@@ -165,16 +165,16 @@ fn is_file_at(file: &File, path: &Path) -> bool {
     held.is_ok_and(|held| found.is_ok_and(|found| file_identity(&found) == file_identity(&held)))
 }
 
-/// Returns device and inode. They are not reused while the file is open.
+/// Returns the device and inode number of a file. They are not reused while the file is open.
 fn file_identity(of: &std::fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (of.dev(), of.ino())
 }
 
-/// Returns the id of the process that holds the data directory, even if its socket is gone.
+/// Returns the id of the process that holds the data directory, even if its socket no longer exists.
 pub fn holder_pid(config: &Config) -> Option<u32> {
     let owner = recorded_owner(config)?;
-    // A dead owner first: probing its lock could disturb a daemon that is just starting.
+    // Return early for a dead owner: trying to lock its file could disturb a daemon that is just starting.
     test_kill_process(owner).ok()?;
     let file = File::open(config.lock_path()).ok()?;
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| owner.as_raw_pid().cast_unsigned())

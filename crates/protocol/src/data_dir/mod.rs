@@ -1,4 +1,4 @@
-//! The data directory: how it is made, the lock of the daemon that owns it, and the file of API keys.
+//! The data directory: its format check and creation, its lock, and the files with API keys.
 
 pub mod directory;
 pub mod keys;

@@ -1,34 +1,34 @@
-//! Requests to an agent, its limits, and the choice of a backend.
+//! Questions to an agent (a language model that calls vic's tools), the limits of a run, and the choice of a backend.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Default time for a question: a local model on a CPU may take minutes.
+/// Default time limit for one question: three minutes, because a local model on a CPU may take minutes.
 pub const QUESTION_TIME: Duration = Duration::from_secs(180);
 
-/// The kind of a backend.
+/// The kind of backend that runs the language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// Rules without a model, with deterministic answers.
+    /// Fixed rules instead of a model, with deterministic answers.
     Mock,
     /// An Ollama server.
     Ollama,
     /// An OpenAI-compatible server.
     #[serde(rename = "openai")]
     OpenAi,
-    /// A command that speaks the plugin protocol.
+    /// A command that speaks vic's plugin protocol.
     Command,
 }
 
 impl BackendKind {
-    /// Every kind.
+    /// Every kind of backend.
     pub const ALL: [BackendKind; 4] =
         [BackendKind::Mock, BackendKind::Ollama, BackendKind::OpenAi, BackendKind::Command];
 
-    /// Returns the name.
+    /// Returns the name used in settings and requests.
     pub fn name(self) -> &'static str {
         match self {
             BackendKind::Mock => "mock",
@@ -38,44 +38,44 @@ impl BackendKind {
         }
     }
 
-    /// Returns the kind of that name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<BackendKind> {
         BackendKind::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// A command as typed.
+/// A command of a backend, as the user typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// A name or a path.
+    /// Name or path of the program.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// The working directory where it was typed.
+    /// The working directory in which the user typed the command.
     pub folder: PathBuf,
 }
 
-/// Overrides of the chosen backend by one request.
+/// Settings of one request that replace those of the chosen backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Override {
-    /// Another kind of backend.
+    /// Kind of backend to use instead of the chosen one.
     pub backend: Option<BackendKind>,
-    /// Another model.
+    /// Model to use instead of the backend's default.
     pub model: Option<String>,
-    /// A command; alone it selects [`BackendKind::Command`].
+    /// Command to run as the backend. If `backend` is unset, it selects [`BackendKind::Command`].
     pub command: Option<CommandLine>,
-    /// A time limit other than the default of the task.
+    /// Time limit to use instead of the task's default.
     pub time: Option<Duration>,
 }
 
-/// The limits of an agent for one question.
+/// The limits of an agent run for one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most reasoner steps.
+    /// Maximum number of steps (calls of the model).
     pub steps: u32,
-    /// Most time from the question to the answer.
+    /// Maximum time from the question to the answer.
     pub time: Duration,
-    /// Most tokens sent and received, estimated.
+    /// Maximum number of tokens sent and received, estimated.
     pub tokens: u64,
 }
 
@@ -85,13 +85,13 @@ impl Default for Bounds {
     }
 }
 
-/// A request to an agent.
+/// A question to an agent, with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentRequest {
-    /// The question.
+    /// The question that the agent is to answer.
     pub question: String,
-    /// Overrides of the chosen backend.
+    /// Settings that replace those of the chosen backend.
     pub over: Override,
-    /// Its limits; `None` means [`Bounds::default`].
+    /// Limits of the run; `None` means [`Bounds::default`].
     pub bounds: Option<Bounds>,
 }

@@ -1,28 +1,28 @@
-//! Background work: its state, and the requests that control it.
+//! Background indexing: its state, and the requests to pause it or wait for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A request to wait until every earlier change on disk is searchable.
+/// A request to wait until every change made on disk before the request is searchable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SyncRequest {
-    /// A folder or file of a root; every root when absent.
+    /// A folder or file of a root; every root if absent.
     pub path: Option<String>,
-    /// Timeout in seconds; 60 when absent.
+    /// Timeout in seconds; 60 if absent.
     pub timeout_seconds: Option<u32>,
 }
 
-/// Result of a sync.
+/// Result of a [`SyncRequest`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncReport {
-    /// Changed files that are searchable now.
+    /// Number of changed files that became searchable.
     pub files: u64,
-    /// Milliseconds waited.
+    /// Milliseconds that the request waited.
     pub waited_ms: u64,
-    /// Files that still wait for OCR. A sync does not wait for them, as OCR may take hours.
+    /// Files with images that still wait for OCR. A sync does not wait for OCR, because OCR may take hours.
     pub unread_pictures: u64,
-    /// Roots that are unavailable. Their changes are indexed when they are back.
+    /// Roots that are unavailable, e.g. not mounted. Their changes are indexed when the roots are available again.
     pub roots_away: u64,
 }
 
@@ -30,22 +30,22 @@ pub struct SyncReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PauseRequest {
-    /// Seconds to pause; until resumed when absent.
+    /// Seconds to pause; if absent, indexing pauses until it is resumed.
     pub seconds: Option<u64>,
 }
 
-/// Why indexing pauses.
+/// Why indexing is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// A user asked for it.
+    /// A user asked for the pause.
     Asked,
     /// The machine runs on a battery, and the settings say to wait for mains power.
     Battery,
 }
 
 impl PauseReason {
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the reason.
     pub fn name(self) -> &'static str {
         match self {
             PauseReason::Asked => "asked",
@@ -54,19 +54,19 @@ impl PauseReason {
     }
 }
 
-/// A pause in effect. Files are still scanned, and deleted files leave the results; no content is read.
+/// A pause of indexing. Files are still scanned, and deleted files leave the results; but no file content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
-    /// Its reason.
+    /// Why indexing is paused.
     pub reason: PauseReason,
-    /// When it ends by itself, in milliseconds since the epoch; never when absent.
+    /// When indexing resumes by itself, in milliseconds since the epoch; never if absent.
     pub until_ms: Option<i64>,
 }
 
-/// Whether indexing pauses.
+/// Whether indexing is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseState {
-    /// The pause in effect; absent while indexing runs.
+    /// The current pause; absent while indexing runs.
     pub paused: Option<Pause>,
 }
 
@@ -74,29 +74,29 @@ pub struct PauseState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WatchReport {
-    /// Whether a watcher runs.
+    /// Whether a file watcher runs.
     pub watching: bool,
-    /// Number of watched folders.
+    /// Number of folders that the watcher watches.
     pub folders: u64,
-    /// Folders that should be watched but cannot be.
+    /// Number of folders that should be watched but cannot be, so that changes in them are found by scans only.
     pub missing: u64,
-    /// Roots that are scanned every few seconds instead, because events do not report all of their changes.
+    /// Roots that are scanned every few seconds, because file system events do not report all of their changes.
     pub polled: Vec<String>,
-    /// Number of event overflows since the daemon started.
+    /// Number of times since the daemon's start that the event queue overflowed and events were lost.
     pub overflows: u64,
-    /// Number of full rescans after overflows.
+    /// Number of full rescans after such overflows.
     pub rescans: u64,
-    /// Number of times that a dead watcher was replaced.
+    /// Number of times that a watcher stopped responding and was replaced.
     pub restarts: u64,
-    /// Seconds since the watcher's last heartbeat.
+    /// Seconds since the watcher last showed that it runs.
     pub heartbeat_seconds: Option<f64>,
 }
 
-/// Memory limit of one component.
+/// Memory limit of one component of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryCap {
-    /// The component.
+    /// Name of the component.
     pub part: String,
-    /// Limit in MiB.
+    /// Memory limit in MiB.
     pub mib: u64,
 }

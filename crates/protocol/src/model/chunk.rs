@@ -1,4 +1,4 @@
-//! Chunks, their vectors, and the store's results for a query.
+//! Chunks of documents, their vectors, and the results of one search in the store.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ impl fmt::Display for ChunkId {
     }
 }
 
-/// The tier at which a chunk was made.
+/// The indexing tier that produced a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tier {
-    /// Metadata only.
+    /// Metadata of the file only.
     L0,
-    /// Extracted text.
+    /// Text extracted while indexing.
     L1,
-    /// Extracted on demand by a skill.
+    /// Text extracted on demand by a skill, e.g. OCR.
     L2,
 }
 
@@ -41,87 +41,87 @@ impl Tier {
 /// A piece of a document, small enough to embed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
-    /// Its id.
+    /// Deterministic id of the chunk.
     pub id: ChunkId,
-    /// Its index among the chunks of its file, from 0.
+    /// Index of the chunk among the chunks of its file, from 0.
     pub ordinal: u32,
     /// The text that is embedded and searched: title and heading path, a line break, then the passage.
     pub text: String,
-    /// Byte of `text` at which the passage begins; 0 when there is no title and no heading.
+    /// Byte offset in `text` at which the passage begins; 0 if there is neither title nor heading.
     pub body_start: u32,
-    /// Place of the whole passage in the file, from start to end. [`Chunk::body_anchor`] gives the place of a part.
+    /// Location of the whole passage in the file. [`Chunk::body_anchor`] returns the location of a part of the passage.
     pub anchor: Anchor,
-    /// Places of its parts, where they differ.
+    /// Locations of the parts of the passage, where they differ from `anchor`.
     pub pieces: EncodedPieces,
     /// Headings above the passage, outermost first.
     pub heading_path: Vec<String>,
     /// Length of `text` in tokens of the embedder, without special tokens.
     pub tokens: u32,
-    /// Tier at which it was made.
+    /// Tier that produced the chunk.
     pub tier: Tier,
 }
 
 impl Chunk {
-    /// Returns the passage without its title and headings.
+    /// Returns the passage, without the title and headings that precede it in `text`.
     pub fn body(&self) -> &str {
         &self.text[self.body_start as usize..]
     }
 }
 
-/// A chunk with its vector, ready for the store.
+/// A chunk with its vector, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embedded {
-    /// The chunk.
+    /// The embedded chunk.
     pub chunk: Chunk,
     /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty until it is embedded; until then only the
-    /// keyword leg finds the chunk.
+    /// keyword search finds the chunk.
     pub vector: Vec<f32>,
 }
 
-/// Tolerance of the squared norm of a vector. Rounding changes it by less than a thousandth.
+/// Maximum deviation of a vector's squared norm from 1. Rounding changes the squared norm by less than 0.001.
 const NORM_TOLERANCE: f32 = 0.05;
 
-/// Returns whether the L2 norm is 1, as it is for every vector that vic writes. Vectors damaged on disk almost never
-/// pass.
+/// Returns whether the L2 norm of a vector is 1. It is 1 for every vector that vic writes, and almost never for a vector
+/// damaged on disk.
 pub fn has_unit_norm(vector: &[f32]) -> bool {
     (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < NORM_TOLERANCE
 }
 
-/// All chunks of one file. They replace the file's chunks in the store.
+/// All chunks of one file, which replace the chunks of that file in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileChunks {
-    /// The file.
+    /// The file's id.
     pub file_id: FileId,
-    /// Its chunks in order; may be empty.
+    /// The file's chunks in order; may be empty.
     pub chunks: Vec<Embedded>,
 }
 
-/// One result of one leg, best first.
+/// One result in the ranked list of one search (by keywords or by vector); the best comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegHit {
-    /// The chunk.
+    /// Id of the chunk.
     pub chunk_id: ChunkId,
-    /// Its file.
+    /// Id of the file that contains the chunk.
     pub file_id: FileId,
-    /// Keyword leg: BM25, 0 or more. Vector leg: cosine similarity, -1 to 1.
+    /// Keyword search: BM25 score, 0 or more. Vector search: cosine similarity, -1 to 1.
     pub score: f32,
 }
 
-/// A chunk as the store keeps it.
+/// A chunk loaded from the store, with its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredChunk {
-    /// Its file.
+    /// Id of the file that contains the chunk.
     pub file_id: FileId,
-    /// The chunk.
+    /// The chunk, without its vector.
     pub chunk: Chunk,
 }
 
-/// Tokenizes text with the embedder's tokenizer.
+/// Splits text into the tokens of the embedder.
 pub trait TokenCounter: Send + Sync {
     /// Returns the byte range of every token of `text`, in order, without special tokens. Ranges do not overlap, lie on
     /// character boundaries, and may leave gaps (white space).
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)>;
 
-    /// Returns the maximum number of tokens of a chunk that is embedded without truncation.
+    /// Returns the maximum number of tokens that a chunk may have so that the embedder does not truncate it.
     fn max_chunk_tokens(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! The parts of a chunk with places of their own, and their stored form.
+//! The parts of a chunk that have their own locations in the file, and the form in which the index stores them.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::model::{Anchor, Region};
 
-/// Separator between the headings above a passage.
+/// Separator between the headings above a passage, outermost first.
 pub const HEADING_SEPARATOR: &str = " > ";
 
-/// Short names of the fields of an anchor in stored pieces. An index may hold ten million pieces.
+/// Short JSON keys for the fields of an anchor in stored pieces: an index may hold ten million pieces.
 const SHORT_FIELD_NAMES: [(&str, &str); 12] = [
     ("page", "p"),
     ("line_start", "l"),
@@ -28,24 +28,24 @@ const SHORT_FIELD_NAMES: [(&str, &str); 12] = [
 const LINE_END: &str = "line_end";
 const BYTE_END: &str = "byte_end";
 
-/// A part of the text of a chunk with a place of its own.
+/// A part of the text of a chunk with its own location in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChunkPiece {
-    /// Its bytes in `Chunk::text`.
+    /// The piece's byte range in `Chunk::text`.
     pub range: Range<usize>,
-    /// Its place.
+    /// The piece's location in the file.
     pub anchor: Anchor,
 }
 
-/// The pieces of a chunk in their stored form, parsed only when a place is needed: a search scans millions of chunks.
+/// The encoded pieces of a chunk. Decoded only when a location is needed, because a search scans millions of chunks.
 ///
-/// A JSON array. Each piece has its offset in bytes from the start of the previous piece, and the fields of its anchor
-/// that differ from the previous one, by short names. Empty when the chunk's anchor holds for all of its body.
+/// The form is a JSON array. Each piece has its offset in bytes from the start of the previous piece and, under short
+/// keys, the anchor fields that differ from the previous piece. Empty if the chunk's anchor holds for all of its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedPieces(String);
 
 impl EncodedPieces {
-    /// Encodes pieces, which are in the order of `text`. The body of `text` begins at `body_start`.
+    /// Encodes pieces, given in the order of `text`. The body (the passage) begins at byte `body_start` of `text`.
     pub fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> EncodedPieces {
         if !pieces.iter().any(|it| it.range.start < body_start) && pieces.len() < 2 {
             return EncodedPieces::default();
@@ -60,17 +60,17 @@ impl EncodedPieces {
         EncodedPieces(Value::Array(stored).to_string())
     }
 
-    /// Wraps the stored form; empty for no pieces.
+    /// Wraps pieces that are already encoded; `json` is empty if there are none.
     pub fn from_stored(json: &str) -> EncodedPieces {
         EncodedPieces(json.to_owned())
     }
 
-    /// Returns the stored form; empty for no pieces.
+    /// Returns the encoded pieces; empty if there are none.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Decodes the pieces of a text. Returns `None` if there are none or if they do not fit the text.
+    /// Decodes the pieces of `text`. Returns `None` if there are none or if their offsets do not fit `text`.
     pub(super) fn decode(&self, text: &str, body_start: usize) -> Option<Vec<ChunkPiece>> {
         if self.0.is_empty() {
             return None;
@@ -99,7 +99,7 @@ impl EncodedPieces {
     }
 }
 
-/// Returns the bytes of a piece, without the separator before the next piece, which begins at `end`.
+/// Returns the byte range of a piece, without the separator before the next piece, which begins at byte `end`.
 fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Option<Range<usize>> {
     let is_heading = start < body_start;
     let end = if is_heading { end.min(body_start) } else { end };
@@ -108,7 +108,7 @@ fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Optio
     Some(start..start + piece.trim_end().len())
 }
 
-/// Returns the fields of an anchor by their short names, without ends that follow from the text.
+/// Returns the fields of an anchor under short keys. Omits a last line and a last byte that follow from the text.
 fn encode_anchor(text: &str, anchor: &Anchor) -> Map<String, Value> {
     let Ok(Value::Object(mut long)) = serde_json::to_value(anchor) else { return Map::new() };
     if anchor.line_end == last_line(text, anchor) {
@@ -118,7 +118,7 @@ fn encode_anchor(text: &str, anchor: &Anchor) -> Map<String, Value> {
         long.remove(BYTE_END);
     }
     if let Some(region) = anchor.region {
-        // A ten-thousandth of a page is finer than a letter, so more digits carry no information.
+        // Round coordinates to 1/10,000 of a page: this is smaller than a letter, so more digits carry no information.
         let rounded = |it: f32| (f64::from(it) * 1e4).round() / 1e4;
         let Region { left, top, right, bottom } = region;
         let edges = [("left", left), ("top", top), ("right", right), ("bottom", bottom)];
@@ -139,25 +139,25 @@ fn decode_anchor(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
     Some(anchor)
 }
 
-/// Returns the last line of a text that is contiguous in the file.
+/// Returns the last line in the file of a text that is contiguous there.
 fn last_line(text: &str, anchor: &Anchor) -> Option<u32> {
     anchor.line_start.map(|first| first.saturating_add(line_breaks(text)))
 }
 
-/// Returns one past the last byte of a text that is verbatim in the file.
+/// Returns one past the last byte in the file of a text that is copied verbatim from there.
 fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
     anchor.byte_start.filter(|_| anchor.verbatim).map(|first| first.saturating_add(text.len() as u64))
 }
 
-/// Returns the fields that differ from `before`; `null` for a field that is gone.
+/// Returns the fields of `now` that differ from `before`, with `null` for a field that `now` lacks.
 fn changed_fields(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|it| !now.contains_key(*it)).map(|it| (it.clone(), Value::Null));
     let new = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Joins neighbouring pieces that one anchor describes exactly: paragraphs of a page without lines, and text that is
-/// contiguous in the file too.
+/// Joins neighbouring pieces that one anchor describes exactly: paragraphs of a page without lines, and text that is also
+/// contiguous in the file.
 pub fn join_contiguous(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -172,7 +172,7 @@ pub fn join_contiguous(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     joined
 }
 
-/// Returns whether `piece` follows `before` without a gap in the file too.
+/// Returns whether `piece` follows `before` without a gap, both in the text and in the file.
 fn is_contiguous(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
     let (a, b) = (&before.anchor, &piece.anchor);
     let Anchor { line_start, line_end, byte_start, byte_end, .. } = *b;

@@ -1,4 +1,4 @@
-//! Exact places: computes the place of any part of a chunk from the places of its pieces. Pure functions.
+//! Computes the location in the file of any part of a chunk from the locations of the chunk's pieces. Pure functions.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use crate::model::{Anchor, Chunk, ChunkPiece};
 
 pub use crate::model::chunk_pieces::{HEADING_SEPARATOR, join_contiguous, line_breaks};
 
-/// Line counts of a part of a text.
+/// Line counts that describe a part of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct LineCounts {
-    /// Line breaks before it.
+    /// Line breaks before the part.
     pub above: u32,
-    /// Line breaks in it.
+    /// Line breaks in the part.
     pub breaks: u32,
     /// Line breaks in the whole text.
     pub all: u32,
 }
 
 impl Anchor {
-    /// Narrows the place of a text to a part of it, given by bytes and lines, as far as the anchor allows.
+    /// Narrows the location of a text to a part of the text, given by bytes and lines, as exactly as the anchor allows.
     pub fn narrow(&self, bytes: &Range<usize>, lines: LineCounts) -> Anchor {
         let further = |line: u32| {
             let left_out = self.gaps.iter().take_while(|it| it.0 <= line);
@@ -43,8 +43,8 @@ impl Anchor {
         anchor
     }
 
-    /// Narrows the place of a text to a part of it. Ignores white space at both ends of the part, except the
-    /// indentation of its first line.
+    /// Narrows the location of a text to the byte range `part` of the text. Ignores white space at both ends of the part,
+    /// except the indentation of its first line.
     pub fn narrow_to(&self, text: &str, part: Range<usize>) -> Anchor {
         let part = trim_part(text, part);
         let lines = LineCounts {
@@ -55,8 +55,8 @@ impl Anchor {
         self.narrow(&part, lines)
     }
 
-    /// Returns the place of a passage from the start of this anchor to the end of `last`. Its page is the page it
-    /// begins on.
+    /// Returns the location of a passage from the start of this anchor to the end of `last`. Its page is the page on which
+    /// the passage begins.
     pub fn through(self, last: &Anchor) -> Anchor {
         let first = self;
         let bytes = match (first.byte_start, last.byte_end) {
@@ -70,14 +70,14 @@ impl Anchor {
             }
             (from, _) => from.clone(),
         };
-        // A rectangle is valid on one page only; a passage over two pages is cited by its beginning.
+        // A rectangle is valid on one page only, so a passage over two pages keeps the rectangle of its beginning.
         let region = match (first.region, last.region) {
             (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
             (Some(from), _) => Some(from),
-            // Facts about the file have no page; the text after them has.
+            // Metadata at the start of a file has no page: then use the region of `last`, the text after the metadata.
             (None, to) => to.filter(|_| first.page.is_none()),
         };
-        // Keep `quote` only if the whole passage is a quotation.
+        // Keep a part name that ends with `quote` only if the whole passage is a quotation.
         let part = first.part.filter(|it| !it.ends_with("quote") || last.part.as_ref() == Some(it));
         Anchor {
             page: first.page.or(last.page),
@@ -93,8 +93,8 @@ impl Anchor {
     }
 }
 
-/// Narrows a cell range to the rows `from..=to`, counted from its first row. Returns `None` unless the range has one
-/// row for each line of the text.
+/// Narrows a cell range to the rows `from..=to`, counted from the first row of the range. Returns `None` unless the range
+/// has one row for each line of the text.
 fn narrow_rows(cells: &str, all: u32, from: u32, to: u32) -> Option<String> {
     let (first_cell, last_cell) = cells.split_once(':')?;
     let (first_column, first) = split_cell(first_cell)?;
@@ -118,7 +118,7 @@ fn trim_part(text: &str, part: Range<usize>) -> Range<usize> {
     part.start + start..part.start + body.trim_end().len().max(start)
 }
 
-/// The places of all text of a chunk.
+/// The locations of all text of a chunk, decoded once for many lookups.
 #[derive(Clone, Debug)]
 pub struct PlaceIndex<'c> {
     chunk: &'c Chunk,
@@ -126,8 +126,8 @@ pub struct PlaceIndex<'c> {
 }
 
 impl PlaceIndex<'_> {
-    /// Returns the place of a byte range of [`Chunk::text`]. If the range spans several pieces, the place covers all of
-    /// them and its page is the first one.
+    /// Returns the location of a byte range of [`Chunk::text`]. If the range spans several pieces, the location covers all
+    /// of them and has the page of the first piece.
     pub fn anchor_at(&self, range: Range<usize>) -> Anchor {
         let (text, range) = (&self.chunk.text, trim_part(&self.chunk.text, range));
         let within = |piece: &ChunkPiece| {
@@ -143,7 +143,7 @@ impl PlaceIndex<'_> {
         }
     }
 
-    /// Returns the pieces that overlap a byte range. If the range lies between two pieces, returns the one before it.
+    /// Returns the pieces that overlap a byte range, or the piece before the range if it lies between two pieces.
     fn overlapping(&self, range: &Range<usize>) -> &[ChunkPiece] {
         let first = self.pieces.partition_point(|it| it.range.end <= range.start);
         let last = self.pieces.partition_point(|it| it.range.start < range.end.max(range.start + 1));
@@ -158,7 +158,7 @@ impl PlaceIndex<'_> {
 }
 
 impl Chunk {
-    /// Returns the places of all text of the chunk.
+    /// Returns the locations of all text of the chunk.
     pub fn places(&self) -> PlaceIndex<'_> {
         let body = self.body_start as usize;
         let whole = || ChunkPiece { range: body..self.text.len(), anchor: self.anchor.clone() };
@@ -166,14 +166,14 @@ impl Chunk {
         PlaceIndex { chunk: self, pieces }
     }
 
-    /// Returns the place of a byte range of the [body](Chunk::body), e.g. of a sentence: its page, lines, cells, bytes.
+    /// Returns the location of a byte range of the [body](Chunk::body), e.g. of a sentence: its page, lines, cells, bytes.
     pub fn body_anchor(&self, range: Range<usize>) -> Anchor {
         let body = self.body_start as usize;
         self.places().anchor_at(body + range.start..body + range.end)
     }
 
-    /// Returns the byte range of the [body](Chunk::body) around `at` that lies on the same page. It is shown together
-    /// and cited with one page.
+    /// Returns the part of the [body](Chunk::body), as a byte range, that contains byte `at` and lies on one page, so that
+    /// it can be shown and cited with one page number.
     pub fn page_around(&self, at: usize) -> Range<usize> {
         let (places, body) = (self.places(), self.body_start as usize);
         let pieces = &places.pieces[places.headings().count()..];
@@ -188,8 +188,8 @@ impl Chunk {
         pieces[index - before].range.start - body..end - body
     }
 
-    /// Returns the byte range of evidence in [`Chunk::text`]. `bytes` counts in the file where the text is verbatim,
-    /// else in the text. Returns `None` for evidence that is the whole chunk.
+    /// Converts `bytes`, the byte range of some evidence, to a byte range of [`Chunk::text`]. `bytes` counts in the file if
+    /// the text is verbatim, else in the text. Returns `None` if the evidence is the whole chunk.
     pub fn evidence_range(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
         if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
             return None;

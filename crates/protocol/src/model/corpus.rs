@@ -1,4 +1,4 @@
-//! A call of the corpus API and its reply. The verbs themselves are JSON on both sides.
+//! A call of the corpus API and its reply. Requests and replies of the verbs themselves are JSON objects.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::error::ErrorCode;
 pub struct CorpusRequest {
     /// One of the eleven verbs, or `VIEW`, `JOB`, `RESULT`, `HELP`, `SCHEMA`. Case is ignored, and `-` equals `_`.
     pub verb: String,
-    /// The fields of the request.
+    /// The fields of the request, as a JSON object.
     pub request: Map<String, Value>,
 }
 
@@ -20,8 +20,8 @@ pub struct CorpusReply {
     pub media_type: String,
     /// The envelope (JSON or YAML) or the table (CSV).
     pub text: String,
-    /// The error code of a refused call; the full reason is in the envelope.
+    /// The error code of a rejected call; the full reason is in the envelope (`text`).
     pub error_code: Option<ErrorCode>,
-    /// Whether the work continues in a job.
+    /// Whether the call started a job that still runs.
     pub accepted: bool,
 }

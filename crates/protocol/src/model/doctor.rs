@@ -1,4 +1,4 @@
-//! Report of `vic doctor`.
+//! The report of `vic doctor`, which checks an installation.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// No problem.
+    /// The check found no problem.
     Ok,
-    /// A problem remains.
+    /// The check found a problem, which remains.
     Problem,
-    /// A problem was found and fixed.
+    /// The check found a problem and fixed it.
     Fixed,
 }
 
@@ -25,30 +25,30 @@ impl Health {
     }
 }
 
-/// One check.
+/// One check of `vic doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// The part of vic that is checked.
+    /// The part of vic that the check examines.
     pub name: String,
-    /// The result.
+    /// Whether the check found a problem.
     pub health: Health,
-    /// The finding, in one sentence.
+    /// What the check found, in one sentence.
     pub finding: String,
-    /// How to fix the problem.
+    /// How the user can fix the problem.
     pub cure: Option<String>,
 }
 
-/// All checks.
+/// The results of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorReport {
-    /// The data directory.
+    /// Path of the data directory that was checked.
     pub data_dir: String,
-    /// The checks, in order of execution.
+    /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
 }
 
 impl DoctorReport {
-    /// Returns whether no problem remains.
+    /// Returns whether no check found a problem that remains.
     pub fn has_no_problem(&self) -> bool {
         self.checks.iter().all(|it| it.health != Health::Problem)
     }

@@ -1,4 +1,4 @@
-//! Result of extraction: the text of a file in blocks, each with its place in the file.
+//! Result of extraction: the text of a file in blocks, each with its location in the file.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{JailMode, Reason, Redaction};
 
-/// A rectangle on a page as it is displayed: fractions of its width and height, 0 to 1, from the top left corner.
+/// A rectangle on a displayed page. Coordinates are fractions of the page's width and height, 0 to 1, from the top left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Region {
-    /// Left edge.
+    /// Left edge, as a fraction of the page width.
     pub left: f32,
-    /// Top edge.
+    /// Top edge, as a fraction of the page height.
     pub top: f32,
-    /// Right edge.
+    /// Right edge, as a fraction of the page width.
     pub right: f32,
-    /// Bottom edge.
+    /// Bottom edge, as a fraction of the page height.
     pub bottom: f32,
 }
 
 impl Region {
-    /// Returns the smallest rectangle that contains both.
+    /// Returns the smallest rectangle that contains both rectangles.
     pub fn union(self, other: Region) -> Region {
         Region {
             left: self.left.min(other.left),
@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// Returns the third of the page that contains the centre: `top left`, `centre`, `bottom`.
+    /// Returns the third of the page that contains the rectangle's centre: `top left`, `centre`, `bottom`.
     pub fn area_name(self) -> &'static str {
         let third = |low: f32, high: f32| ((low + high) / 2.0 * 3.0).clamp(0.0, 2.9) as usize;
         const NAMES: [[&str; 3]; 3] =
@@ -41,27 +41,27 @@ impl Region {
     }
 }
 
-/// Place of a piece of text in its file. Fields are 1-based and inclusive unless documented otherwise, and absent where
+/// Location of a piece of text in its file. Fields are 1-based and inclusive unless documented otherwise, and absent if
 /// the format has no such unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Anchor {
-    /// Page of a PDF or slide of a presentation.
+    /// Page number of a PDF, or slide number of a presentation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// First line.
+    /// First line of the text in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_start: Option<u32>,
-    /// Last line.
+    /// Last line of the text in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_end: Option<u32>,
-    /// First byte, 0-based, of the file on disk (or of the archive member).
+    /// Offset of the first byte, from 0, in the file on disk (or in the archive member).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub byte_start: Option<u64>,
-    /// One past the last byte.
+    /// Offset one past the last byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub byte_end: Option<u64>,
-    /// Name of the sheet.
+    /// Name of the spreadsheet's sheet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sheet: Option<String>,
     /// Cell or range on the sheet, e.g. `B2:D9`.
@@ -70,27 +70,27 @@ pub struct Anchor {
     /// Part of a message or notebook: `body`, `attachment: plan.pdf`, `cell 7`, `message 3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Path inside an archive, levels joined by `!/`; the hit is then `archive.zip!/member`.
+    /// Path of the member inside an archive, nested archives joined by `!/`; the hit is then `archive.zip!/member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     /// Symbol of source code, e.g. `impl Parser::next_element`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
-    /// Rectangle on the page, where layout was analysed.
+    /// Rectangle on the page, if the layout was analysed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
-    /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
+    /// True if the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
-    /// Gaps of a block, as `(line, count)`: before this line of the text (from 0), `count` lines of the file or rows of
-    /// the sheet are left out. Readers set it for the chunker; anchors in results have none.
+    /// Omitted lines inside a block, as `(line, count)`: before this line of the text (from 0), `count` lines of the file or
+    /// rows of the sheet are omitted. Readers set it for the chunker; anchors in results have none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub gaps: Vec<(u32, u32)>,
 }
 
 impl Anchor {
-    /// Returns the place as text for people, e.g. `page 3, lines 7-9`; empty when there is none.
+    /// Returns the location as text for people, e.g. `page 3, lines 7-9`; empty if no field is set.
     pub fn place(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.page.map(|page| format!("page {page}")));
@@ -108,7 +108,7 @@ impl Anchor {
     }
 }
 
-/// The role of a block.
+/// What a block is in its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BlockKind {
     /// A heading, level 1 (highest) to 6. Its text opens a section and becomes part of the heading path.
@@ -119,7 +119,7 @@ pub enum BlockKind {
     ListItem,
     /// Rows of a table, one per line, cells separated by ` | `.
     Table,
-    /// Source code or preformatted text, one symbol where symbols are known. Line breaks matter.
+    /// Source code or preformatted text; one symbol (e.g. a function) if the reader knows symbols. Line breaks matter.
     Code,
     /// Facts about the file: title, author, mail headers, EXIF, as `key: value` lines.
     Metadata,
@@ -128,43 +128,43 @@ pub enum BlockKind {
 /// One piece of a document. Never empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
-    /// Its role.
+    /// What the block is, e.g. a heading.
     pub kind: BlockKind,
-    /// Its text: UTF-8, no NUL, no markup.
+    /// Text of the block: UTF-8, no NUL, no markup.
     pub text: String,
-    /// Its place.
+    /// Location of the block in the file.
     pub anchor: Anchor,
-    /// For a table: the line of the file or the row of the sheet, from 1, at which each line of the text begins. Empty
-    /// where the format has neither, and where the rows are consecutive throughout [`Block::anchor`].
+    /// For a table: the line of the file or the row of the sheet, from 1, at which each line of the text begins. Empty if
+    /// the format has neither, and if the rows of [`Block::anchor`] are consecutive throughout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
 }
 
-/// Largest file, in bytes, that is read: readers hold the whole file in memory.
+/// Maximum size of a file to read, in bytes (256 MiB): readers hold the whole file in memory.
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Maximum number of blocks that a reader produces for a file, without the blocks from OCR.
+/// Maximum number of blocks that a reader produces for a file, not counting the blocks from OCR.
 pub const MAX_BLOCKS: usize = 250_000;
 
-/// The text of one file.
+/// The extracted text of one file, in blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// Title as the file itself states it (metadata or first heading), not its name.
+    /// Title from the file's metadata or first heading; not the file name.
     pub title: Option<String>,
-    /// Media type found by content, e.g. `application/pdf`.
+    /// Media type detected from the content, e.g. `application/pdf`.
     pub media_type: String,
     /// Blocks in reading order.
     #[serde(deserialize_with = "deserialize_blocks")]
     pub blocks: Vec<Block>,
     /// What could not be read, one sentence each; the rest of the file was read.
     pub problems: Vec<String>,
-    /// True when a limit cut the text short.
+    /// True if the text was truncated at a limit.
     pub truncated: bool,
-    /// Number of pages or slides, where the format has them.
+    /// Number of pages or slides, if the format has them.
     pub pages: Option<u32>,
     /// Pages (1-based) that hold an image but no text layer: input for OCR.
     pub pages_without_text: Vec<u32>,
-    /// References of the file that are not part of its text, where the format has them. The graph uses them.
+    /// References in the file that are not part of its text, e.g. link targets, if the format has them. The graph uses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
     /// Names of embedded items, with or without text: attachments, members of an archive, sheets.
@@ -175,8 +175,8 @@ pub struct Document {
     pub sent: Option<(i64, i64)>,
 }
 
-/// Deserializes blocks and rejects more than a document can have. Without this limit, a worker could send so many empty
-/// blocks that they take gigabytes of memory.
+/// Deserializes blocks, and fails for more blocks than a document may have. Without this limit, a faulty worker could send
+/// so many empty blocks that they take gigabytes of memory.
 fn deserialize_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::Error> {
     struct Blocks;
     impl<'de> Visitor<'de> for Blocks {
@@ -200,24 +200,24 @@ fn deserialize_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, 
     from.deserialize_seq(Blocks)
 }
 
-/// Type of a link.
+/// Type of a [`Link`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
-    /// To a file or an address.
+    /// Link to a file or an address.
     Link,
-    /// The id of this message.
+    /// The id of the message itself, to which links from other messages refer.
     Message,
-    /// The id of the message that this one answers.
+    /// The id of the message to which this message replies.
     Reply,
 }
 
-/// A reference that is not part of the text.
+/// A reference in a file that is not part of its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its type.
+    /// Type of the link.
     pub kind: LinkKind,
-    /// Its target, as written in the file.
+    /// Target of the link, as written in the file.
     pub target: String,
     /// The text of the link; may be empty.
     pub text: String,
@@ -240,59 +240,59 @@ impl Document {
 /// Why a document could not be extracted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractFailure {
-    /// The reason.
+    /// The reason for which the catalog marks the file as failed or skipped.
     pub reason: Reason,
-    /// One more sentence, without the path; may be empty.
+    /// One more sentence about the failure, without the path; may be empty.
     pub detail: String,
 }
 
-/// Prefix of [`ExtractFailure::detail`] when the OCR models cannot be loaded, which is no fault of the file. The reason
-/// is then [`Reason::UnsupportedType`].
+/// Prefix of [`ExtractFailure::detail`] if the OCR models cannot be loaded, which is not the file's fault. The reason is
+/// then [`Reason::UnsupportedType`].
 pub const OCR_MODELS_UNAVAILABLE: &str = "the networks that read text in pictures cannot be loaded";
 
 impl ExtractFailure {
-    /// Returns the detail if the OCR models could not be loaded.
+    /// Returns the detail if the failure is that the OCR models could not be loaded.
     pub fn ocr_unavailable_detail(&self) -> Option<&str> {
         let is_unloaded = self.reason == Reason::UnsupportedType && self.detail.starts_with(OCR_MODELS_UNAVAILABLE);
         is_unloaded.then_some(self.detail.as_str())
     }
 }
 
-/// Limits of one extraction. They apply to the whole tree of a nested archive.
+/// Limits of the extraction of one file. For a nested archive, they apply to all of its members together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractLimits {
-    /// Wall-clock seconds before the worker is killed.
+    /// Wall-clock seconds after which the worker process is killed.
     pub seconds: u32,
-    /// Resident memory of the worker in MiB; for a skill worker, in addition to its models.
+    /// Maximum resident memory of the worker in MiB; for a worker that runs a skill, in addition to the skill's models.
     pub memory_mib: u32,
-    /// Bytes of text kept; the rest sets [`Document::truncated`].
+    /// Maximum bytes of text; longer text is cut off and sets [`Document::truncated`].
     pub text_bytes: u64,
-    /// Bytes inflated from archives and containers, in total.
+    /// Maximum bytes inflated from archives and containers, in total.
     pub inflated_bytes: u64,
-    /// Bytes inflated from one member or part.
+    /// Maximum bytes inflated from one member or part.
     pub entry_bytes: u64,
     /// Maximum ratio of inflated to compressed size of a member or part larger than 1 MiB.
     pub ratio: u64,
-    /// Members read from archives, in total.
+    /// Maximum members read from archives, in total.
     pub members: u32,
-    /// Parts in one office document or book.
+    /// Maximum parts in one office document or book.
     pub parts: u32,
-    /// Nesting of archives and messages.
+    /// Maximum nesting of archives and messages.
     pub depth: u32,
-    /// Pages read.
+    /// Maximum pages read.
     pub pages: u32,
-    /// Cells read from spreadsheets.
+    /// Maximum cells read from spreadsheets.
     pub cells: u64,
-    /// Pixels of a picture, as its header states them.
+    /// Maximum pixels of an image, as the image's header states them.
     pub pixels: u64,
-    /// Whether a jail is required.
+    /// Whether readers may run without a jail.
     pub jail: JailMode,
-    /// What is redacted in the text.
+    /// Which secrets are redacted in the text.
     pub redaction: Redaction,
 }
 
 impl Default for ExtractLimits {
-    /// The defaults follow what Tika, POI and LocalSearch ship.
+    /// The defaults follow those of Apache Tika, Apache POI and LocalSearch.
     fn default() -> ExtractLimits {
         ExtractLimits {
             seconds: 30,

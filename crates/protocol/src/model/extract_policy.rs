@@ -1,24 +1,24 @@
-//! Policy for reading untrusted files.
+//! Settings for reading untrusted files: whether a jail is required, and which secrets are redacted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether readers may run without a jail.
+/// Whether readers may run without a jail (an operating system sandbox).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JailMode {
-    /// Only plain text is read without a jail; any other file fails with a reason.
+    /// Without a jail, only plain text is read; any other file fails with a reason.
     #[default]
     Required,
-    /// Every file is read, without a jail in a process with limits, and the status reports it.
+    /// Without a jail, every file is still read, in a process with resource limits, and the status reports it.
     Optional,
 }
 
 impl JailMode {
-    /// Every mode.
+    /// Every jail mode.
     pub const ALL: [JailMode; 2] = [JailMode::Required, JailMode::Optional];
 
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             JailMode::Required => "required",
@@ -36,20 +36,20 @@ impl JailMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Redaction {
-    /// Nothing.
+    /// Redact nothing.
     None,
-    /// Private keys, access keys and tokens.
+    /// Redact private keys, access keys and tokens.
     #[default]
     Keys,
-    /// Those, and card and account numbers.
+    /// Redact private keys, access keys, tokens, and card and account numbers.
     All,
 }
 
 impl Redaction {
-    /// Every level.
+    /// Every redaction level.
     pub const ALL: [Redaction; 3] = [Redaction::None, Redaction::Keys, Redaction::All];
 
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the level.
     pub fn name(self) -> &'static str {
         match self {
             Redaction::None => "none",

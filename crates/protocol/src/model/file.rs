@@ -1,4 +1,4 @@
-//! L0: metadata of a file, known without reading its content.
+//! Metadata of a file (tier L0), known without reading the file's content.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Document, FileState, Reason, RootId, Scope};
 
-/// The catalog's id of a file. It survives a rename and is never reused.
+/// The catalog's id of a file. The id survives a rename and is never reused.
 pub type FileId = i64;
 
 /// BLAKE3 of a file's bytes.
@@ -59,86 +59,86 @@ pub enum FileKind {
     Archive,
     /// Sound and film.
     Media,
-    /// Anything else.
+    /// Any other kind.
     Other,
 }
 
-/// A directory entry as the walk saw it. `warehouse` produces it, `catalog` consumes it.
+/// A directory entry as the walk found it. The `warehouse` module produces it, the `catalog` module stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Path relative to its root; any bytes, not only UTF-8.
+    /// Path relative to the root folder; may hold bytes that are not UTF-8.
     pub path: PathBuf,
     /// Size in bytes.
     pub size: u64,
     /// Last modification, nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// Last status change, nanoseconds since the epoch. Catches a restored mtime.
+    /// Last status change (ctime), nanoseconds since the epoch. Reveals a changed file whose mtime was set back.
     pub changed_ns: i64,
-    /// Creation, nanoseconds since the epoch, where the file system knows it.
+    /// Creation time, nanoseconds since the epoch, if the file system records it.
     pub created_ns: Option<i64>,
     /// Inode number.
     pub inode: u64,
     /// Device number.
     pub device: u64,
-    /// Permission bits and type.
+    /// Permission bits and file type, as in `st_mode`.
     pub mode: u32,
-    /// Numeric owner.
+    /// User id of the owner.
     pub uid: u32,
-    /// Set when the walk already knows that the content must not be read.
+    /// Why the content must not be read, if the walk already knows that.
     pub skip: Option<Reason>,
 }
 
 /// A row of the catalog: all metadata of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
-    /// Its number.
+    /// Id of the file.
     pub id: FileId,
-    /// Its root's number.
+    /// Id of the root folder that contains the file.
     pub root_id: RootId,
-    /// Its root's absolute path.
+    /// Absolute path of the root folder.
     pub root: PathBuf,
-    /// Metadata from the walk.
+    /// Metadata found by the walk.
     pub found: FoundFile,
-    /// Lowercase extension without the dot; empty when there is none.
+    /// Extension in lower case without the dot; empty if there is none.
     pub extension: String,
-    /// Broad kind; by extension until the content is read.
+    /// Broad kind; decided by extension until the content is read.
     pub kind: FileKind,
-    /// Media type by content, e.g. `application/pdf`; empty until the content is read.
+    /// Media type detected from the content, e.g. `application/pdf`; empty until the content is read.
     pub media_type: String,
-    /// Owner's name, or the number where it has none.
+    /// Owner's user name, or the user id if the owner has no name.
     pub owner: String,
-    /// Hash of the content that was last read.
+    /// Hash of the content when it was last read.
     pub hash: Option<ContentHash>,
-    /// Indexing state.
+    /// Indexing state of the file.
     pub state: FileState,
-    /// Why it was skipped or failed.
+    /// Why the file was skipped or failed.
     pub reason: Option<Reason>,
-    /// One more sentence about the reason; empty when there is nothing to add.
+    /// One more sentence about the reason; may be empty.
     pub detail: String,
-    /// Number of chunks in the store.
+    /// Number of the file's chunks in the store.
     pub chunks: u32,
     /// Number of extraction attempts for the current content.
     pub tries: u32,
 }
 
 impl FileRecord {
-    /// Returns the absolute path.
+    /// Returns the absolute path of the file.
     pub fn absolute(&self) -> PathBuf {
         self.root.join(&self.found.path)
     }
 }
 
-/// Embedded items and dates of a file, beside its text.
+/// Names of embedded items and send dates of a file, which are stored beside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Names of attachments, members of an archive, sheets.
+    /// Names of attachments, archive members or sheets.
     pub names: Vec<String>,
-    /// When the first and the last message in the file were sent, nanoseconds since the epoch.
+    /// When the first and the last message in the file were sent, in nanoseconds since the epoch.
     pub sent_ns: Option<(i64, i64)>,
 }
 
 impl Contents {
-    /// Takes the contents from a document.
+    /// Copies names and dates from an extracted document.
     pub fn from_document(document: &Document) -> Contents {
         let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
         let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
@@ -146,11 +146,11 @@ impl Contents {
     }
 }
 
-/// A filter over metadata, resolved from [`crate::model::L0Filters`]: dates parsed, extensions lowercase, globs checked.
+/// A filter over metadata, resolved from [`crate::model::L0Filters`]: dates parsed, extensions in lower case, globs checked.
 /// An empty filter matches every file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileFilter {
-    /// Only files below this absolute folder, or this file.
+    /// Only files below this absolute folder, or only this file.
     pub under: Option<PathBuf>,
     /// Only these extensions, lowercase, without the dot.
     pub extensions: Vec<String>,
@@ -158,39 +158,39 @@ pub struct FileFilter {
     pub path_glob: Option<String>,
     /// Only files with each of these words in their name, in any case.
     pub name_words: Vec<String>,
-    /// Modified at or after, nanoseconds since the epoch.
+    /// Only files modified at or after this time, in nanoseconds since the epoch.
     pub modified_after_ns: Option<i64>,
-    /// Modified before, nanoseconds since the epoch.
+    /// Only files modified before this time, in nanoseconds since the epoch.
     pub modified_before_ns: Option<i64>,
-    /// At least this many bytes.
+    /// Only files of at least this many bytes.
     pub min_size: Option<u64>,
-    /// At most this many bytes.
+    /// Only files of at most this many bytes.
     pub max_size: Option<u64>,
-    /// Only files of this owner (name or number).
+    /// Only files of this owner (user name or user id).
     pub owner: Option<String>,
-    /// Whether the bounds on modification apply to the send date of mail, where it is known.
+    /// Whether the limits on modification apply to the send date instead, for mail whose send date is known.
     pub mail_dates: bool,
-    /// Only files with named embedded items: mail with attachments.
+    /// Only files with named embedded items, e.g. mail with attachments.
     pub with_inner_names: bool,
-    /// Only files in this state.
+    /// Only files in this indexing state.
     pub state: Option<FileState>,
-    /// Only files of this scope. Clients cannot set it; the server sets it for the caller.
+    /// Only files that the caller may access. Clients cannot set it; the server sets it for the caller.
     pub scope: Scope,
 }
 
 impl FileFilter {
-    /// Returns whether every file matches.
+    /// Returns whether the filter matches every file.
     pub fn is_empty(&self) -> bool {
         *self == FileFilter::default()
     }
 
-    /// Returns the folder if it is the only condition and the scope is everything.
+    /// Returns the folder if it is the only condition of the filter and the scope covers every file.
     pub fn only_folder(&self) -> Option<&Path> {
         let rest = FileFilter { under: None, ..self.clone() };
         self.under.as_deref().filter(|_| rest.is_empty())
     }
 
-    /// Returns whether the scope is the only condition.
+    /// Returns whether the scope is the only condition of the filter.
     pub fn is_only_scope(&self) -> bool {
         FileFilter { scope: Scope::All, ..self.clone() }.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Broad kind of a file by its extension, used until its content is read.
+//! The broad kind of a file, decided by its extension until its content is read.
 
 use crate::model::FileKind;
 
@@ -15,7 +15,7 @@ pub const CODE_EXTENSIONS: &[&str] = &[
     "cmake", "mk", "make", "dockerfile", "tf", "hcl", "nix", "bzl", "diff", "patch",
 ];
 
-/// All known extensions, in lower case. Readers and the catalog use this table only.
+/// Kinds and their extensions, in lower case. Readers and the catalog use no other table of extensions.
 const KIND_EXTENSIONS: &[(FileKind, &[&str])] = &[
     (
         FileKind::Text,
@@ -150,7 +150,7 @@ impl FileKind {
             .map_or(FileKind::Other, |(kind, _)| *kind)
     }
 
-    /// Returns the stored name.
+    /// Returns the name used in the catalog and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             FileKind::Text => "text",

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
-    /// Known, content not yet read.
+    /// The file is known, but its content has not been read yet.
     Pending,
-    /// Its chunks are durable in the store, or it holds no text and has none.
+    /// The file's chunks are durable in the store, or the file holds no text and has no chunks.
     Indexed,
-    /// Deliberately not read, with a [`Reason`].
+    /// The file was deliberately not read; a [`Reason`] says why.
     Skipped,
-    /// Could not be read, with a [`Reason`]; tried again when it changes.
+    /// The file could not be read; a [`Reason`] says why. Tried again when the file changes.
     Failed,
 }
 
 impl FileState {
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the state.
     pub fn name(self) -> &'static str {
         match self {
             FileState::Pending => "pending",
@@ -40,48 +40,48 @@ impl FileState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Skipped: no reader for this type.
+    /// Skipped: vic cannot read this file type.
     UnsupportedType,
-    /// Skipped: larger than the size limit.
+    /// Skipped: the file is larger than the size limit.
     TooLarge,
-    /// Skipped: a known secret file.
+    /// Skipped: the file is known to contain secrets, e.g. a private key.
     Secret,
-    /// Skipped: FIFO, socket or device.
+    /// Skipped: not a regular file but a FIFO, socket or device.
     NotRegular,
     /// Skipped: a symbolic link; its target is indexed at its own path, if inside a root.
     Symlink,
-    /// Skipped: allocates far fewer blocks on disk than its size.
+    /// Skipped: a sparse file, which takes far fewer blocks on disk than its size needs.
     Sparse,
-    /// Skipped: zero bytes.
+    /// Skipped: the file has zero bytes.
     Empty,
-    /// Skipped: read, but it holds no text, e.g. a scan without a text layer.
+    /// Skipped: the file was read but holds no text, e.g. a scan without a text layer.
     NoText,
-    /// Failed: needs a password.
+    /// Failed: the file can only be opened with a password.
     Encrypted,
-    /// Failed: not valid for its type.
+    /// Failed: the content is not valid for the file's type.
     Damaged,
-    /// Failed: took longer than the time limit.
+    /// Failed: the extraction took longer than the time limit.
     Timeout,
-    /// Failed: needed more memory than the limit.
+    /// Failed: the extraction needed more memory than the limit.
     OutOfMemory,
-    /// Failed: nested deeper than the limit.
+    /// Failed: archives or messages are nested deeper than the limit.
     TooDeep,
-    /// Failed: inflates beyond the limit.
+    /// Failed: compressed content inflates to more bytes than the limit.
     DecompressionLimit,
-    /// Failed: killed its worker process.
+    /// Failed: the worker process that read the file crashed.
     WorkerCrash,
-    /// Failed: no jail is available for its reader; without a jail only plain text is read.
+    /// Failed: the file's reader needs a jail, and none is available; without a jail only plain text is read.
     NoJail,
     /// Failed: the operating system denies read access.
     PermissionDenied,
-    /// Failed: read error.
+    /// Failed: the operating system reported a read error.
     Io,
-    /// Failed: the embedding backend refused its text.
+    /// Failed: the embedding backend rejected the file's text.
     EmbedFailed,
 }
 
 impl Reason {
-    /// Every reason.
+    /// Every skip and failure reason.
     pub const ALL: [Reason; 19] = [
         Reason::UnsupportedType,
         Reason::TooLarge,
@@ -104,12 +104,12 @@ impl Reason {
         Reason::EmbedFailed,
     ];
 
-    /// Returns whether this failure ended the worker process that read the file, or made vic end it.
+    /// Returns whether the worker process that read the file crashed or was killed by vic.
     pub fn killed_worker(self) -> bool {
         matches!(self, Reason::WorkerCrash | Reason::OutOfMemory | Reason::TooDeep | Reason::Timeout)
     }
 
-    /// Returns the state that goes with this reason: [`FileState::Skipped`] or [`FileState::Failed`].
+    /// Returns the state of a file with this reason: [`FileState::Skipped`] or [`FileState::Failed`].
     pub fn state(self) -> FileState {
         match self {
             Reason::UnsupportedType

@@ -1,4 +1,4 @@
-//! Graph data: the part that one source (a file, a folder, an import) contributes, and the requests.
+//! Data of the knowledge graph: what one source (a file, a folder, an import) contributes, and the requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,88 +7,88 @@ pub const IN_CONTEXT: &str = "in_context";
 /// Relation from a fact to the time at which it holds.
 pub const AT_TIME: &str = "at_time";
 
-/// Source of an edge: a chunk and a byte range, in the file if the format has such positions, else in the chunk's text.
+/// Evidence of an edge: a byte range of a chunk, counted in the file if the format has byte positions, else in the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphEvidence {
-    /// The chunk.
+    /// Id of the chunk.
     #[serde(rename = "c")]
     pub chunk_id: String,
-    /// First byte.
+    /// Offset of the first byte.
     #[serde(rename = "s")]
     pub start: u32,
-    /// One past the last byte.
+    /// Offset one past the last byte.
     #[serde(rename = "e")]
     pub end: u32,
 }
 
-/// An entity as one source states it. Several sources may state the same entity; it exists as long as one of them does.
+/// An entity as one source states it. If several sources state an entity, it exists until the last of them is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// Unique key among all entities, e.g. `Submit.FN.001` or `folder:/home/ada`.
     #[serde(rename = "k")]
     pub key: String,
-    /// Schema of its type; empty for none.
+    /// Name of the schema that defines the entity's type; empty for none.
     #[serde(rename = "s", default, skip_serializing_if = "String::is_empty")]
     pub schema: String,
-    /// Type, e.g. `File`.
+    /// Type of the entity, e.g. `File`.
     #[serde(rename = "t")]
     pub entity_type: String,
-    /// Name.
+    /// Name of the entity.
     #[serde(rename = "n")]
     pub name: String,
-    /// Further attributes.
+    /// Further attributes of the entity, as (name, value).
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
-    /// The preferred number, used if it is free.
+    /// The preferred id of the entity, used if it is free.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// Whether it is a fact: an instance of a relation, with one edge per field.
+    /// Whether the entity is a fact: an instance of a relation, with one edge per field.
     #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
     pub fact: bool,
 }
 
-/// A directed edge. Its ends are given by key or alias; it appears once both exist.
+/// A directed edge between two entities, each given by key or alias; the edge appears once both entities exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphEdge {
-    /// Schema of its relation; empty for none.
+    /// Name of the schema that defines the edge's relation; empty for none.
     #[serde(rename = "s", default, skip_serializing_if = "String::is_empty")]
     pub schema: String,
-    /// Label, e.g. `links_to`.
+    /// Name of the relation, e.g. `links_to`.
     #[serde(rename = "r")]
     pub relation: String,
-    /// Key of the source.
+    /// Key or alias of the entity where the edge starts.
     #[serde(rename = "x")]
     pub source: String,
-    /// Key of the target.
+    /// Key or alias of the entity where the edge ends.
     #[serde(rename = "y")]
     pub target: String,
-    /// Confidence, 0 to 1.
+    /// Confidence that the edge is true, 0 to 1.
     #[serde(rename = "c")]
     pub confidence: f32,
-    /// Where it was found.
+    /// Where the edge was found in a file.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<GraphEvidence>,
-    /// Further attributes.
+    /// Further attributes of the edge, as (name, value).
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<(String, String)>,
-    /// Key of the fact from which it was derived.
+    /// Key of the fact from which the edge was derived.
     #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<String>,
 }
 
-/// The contribution of one source.
+/// What one source contributes to the graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphPart {
-    /// Entities.
+    /// Entities of the source.
     #[serde(rename = "n", default)]
     pub nodes: Vec<GraphNode>,
-    /// Edges.
+    /// Edges of the source.
     #[serde(rename = "e", default)]
     pub edges: Vec<GraphEdge>,
-    /// Aliases of its entities, which edges of any source may use: alias, then key.
+    /// Aliases of the source's entities, which edges of any source may use, as (alias, key).
     #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<(String, String)>,
-    /// Definitions of types and relations.
+    /// Types and relations that the source defines.
     #[serde(rename = "m", default, skip_serializing_if = "Vec::is_empty")]
     pub schemas: Vec<GraphSchema>,
 }
@@ -97,12 +97,12 @@ pub struct GraphPart {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSchema {
-    /// Its name; `NAME.T` is its type `T`.
+    /// Name of the schema; `NAME.T` is its type `T`.
     pub name: String,
-    /// Its types.
+    /// Types of the schema.
     #[serde(default)]
     pub types: Vec<GraphType>,
-    /// Its relations.
+    /// Relations of the schema.
     #[serde(default)]
     pub relations: Vec<GraphRelation>,
 }
@@ -111,9 +111,9 @@ pub struct GraphSchema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphType {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// Supertypes in the same schema; every entity of this type has them too.
+    /// Supertypes in the same schema; an entity of this type is an entity of each of them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supertypes: Vec<String>,
 }
@@ -122,18 +122,18 @@ pub struct GraphType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphRelation {
-    /// Its name.
+    /// Name of the relation.
     pub name: String,
-    /// Its fields in order.
+    /// Fields of the relation, in order.
     #[serde(default)]
     pub fields: Vec<GraphField>,
-    /// The field where a traversal starts; the first when absent.
+    /// The field where a traversal of the relation starts; if absent, the first field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_field: Option<String>,
-    /// The field where a traversal ends; the second when absent.
+    /// The field where a traversal of the relation ends; if absent, the second field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_field: Option<String>,
-    /// `symmetric`, `functional`, `key(a, b)`.
+    /// Constraints of the relation: `symmetric`, `functional`, `key(a, b)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<String>,
 }
@@ -153,65 +153,65 @@ impl GraphRelation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Type of its values.
+    /// Type of the field's values.
     #[serde(rename = "type")]
     pub field_type: String,
 }
 
-/// A source of the graph.
+/// A source that contributes to the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphSource {
-    /// Its unique name: `file:12`, `folder:/home/ada`, `import:plan#0`.
+    /// Unique name of the source: `file:12`, `folder:/home/ada`, `import:plan#0`.
     pub name: String,
-    /// The absolute path that decides who may access it; empty for imports, which belong to the owner.
+    /// The absolute path by which access to the source is decided; empty for imports, which only the owner can access.
     pub path: String,
-    /// Version of the input; a different version rebuilds the part.
+    /// Version of the source's content; if the version changes, the source's contribution is rebuilt.
     pub version: String,
 }
 
-/// File format of a graph.
+/// File format of a graph to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphFormat {
-    /// JSON: nodes, edges, facts, schemas.
+    /// JSON with nodes, edges, facts and schemas.
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
-    /// `proposals.json`, version 1.
+    /// The file `proposals.json`, version 1.
     Proposals,
 }
 
 /// A graph to import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphImport {
-    /// Its name; an import with the same name is replaced.
+    /// Name of the import; an earlier import with the same name is replaced.
     pub name: String,
-    /// Its format.
+    /// Format of `text`.
     pub format: GraphFormat,
-    /// The text of the file.
+    /// Content of the file to import.
     pub text: String,
 }
 
-/// A query in AxQL or `query_ir_v1`; exactly one of the two.
+/// A graph query. Exactly one of `axql` and `ir` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphQuestion {
-    /// AxQL.
+    /// The query in the language AxQL.
     pub axql: Option<String>,
-    /// `query_ir_v1`.
+    /// The query in the JSON format `query_ir_v1`.
     pub ir: Option<serde_json::Value>,
     /// Return the query with the types added by the schema, instead of running it.
     pub elaborate: bool,
-    /// Also return the plan.
+    /// Also return the plan by which the query is executed.
     pub explain: bool,
 }
 
-/// A change to validate, and to apply if all of it is valid.
+/// A change to the graph, applied only if all of it is valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphChange {
-    /// Its format: [`GraphFormat::Json`] or [`GraphFormat::Text`].
+    /// Format of `text`: [`GraphFormat::Json`] or [`GraphFormat::Text`].
     pub format: GraphFormat,
     /// Nodes and edges to add.
     pub text: String,
@@ -223,15 +223,15 @@ pub struct GraphChange {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphExtent {
-    /// Names, keys or numbers of the start entities; the whole graph when empty.
+    /// Names, keys or ids of the entities to start from; the whole graph if empty.
     pub around: Vec<String>,
-    /// Maximum distance from them, in edges.
+    /// Maximum distance from the start entities, in edges.
     pub hops: Option<u32>,
     /// Only entities of these types.
     pub types: Vec<String>,
     /// Only edges of these relations.
     pub relations: Vec<String>,
-    /// Maximum number of entities.
+    /// Maximum number of entities in the output.
     pub limit: Option<u32>,
 }
 
@@ -243,35 +243,35 @@ pub enum GraphShape {
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
-    /// Graphviz.
+    /// The DOT language of Graphviz.
     Dot,
     /// A self-contained HTML page with a drawing.
     Html,
 }
 
-/// A request to the graph.
+/// A request to the knowledge graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphRequest {
-    /// Calls a tool of the registry.
+    /// Calls a tool of the graph's tool registry.
     Tool {
-        /// Its name.
+        /// Name of the tool.
         name: String,
-        /// Its arguments, an object.
+        /// Arguments of the tool, as a JSON object.
         args: serde_json::Value,
     },
-    /// Runs a query.
+    /// Runs a query on the graph.
     Query(GraphQuestion),
     /// Imports a graph.
     Import(GraphImport),
     /// Deletes an import.
     Forget {
-        /// The name of the import.
+        /// Name of the import to delete.
         name: String,
     },
     /// Validates a change, and applies it if requested.
     Apply(GraphChange),
-    /// Draws or exports a part; the reply is `{text, nodes, edges, truncated}`.
+    /// Draws or exports a part of the graph; the reply is `{text, nodes, edges, truncated}`.
     Draw(GraphShape, GraphExtent),
 }
 

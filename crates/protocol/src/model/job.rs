@@ -3,21 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A request to index.
+/// A request to start an index job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
-    /// Folders, or files of a root; every known root when empty. An owner's folder outside every root becomes a root.
+    /// Folders, or files of a root; if empty, every known root. An owner's folder outside every root becomes a root.
     pub paths: Vec<String>,
     /// Read and embed every file again, changed or not.
     pub full: bool,
-    /// Stop after L0 (metadata).
+    /// Index metadata only (tier L0), without reading content.
     pub metadata_only: bool,
-    /// Read at most this many files; the rest stay pending.
+    /// Read at most this many files; the other files stay pending.
     pub max_files: Option<u64>,
     /// When to run OCR.
     pub ocr: OcrMode,
-    /// Accept deletions even of a whole root, of more than half of it, or on a file system that is not mounted.
+    /// Remove missing files from the index even if a whole root, over half of it, or an unmounted file system is missing.
     pub accept_losses: bool,
 }
 
@@ -25,20 +25,20 @@ pub struct IndexRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OcrMode {
-    /// For pages of PDFs without a text layer, and for images, if the models are installed.
+    /// Run OCR on pages of PDFs without a text layer, and on images, if the models are installed.
     #[default]
     Auto,
-    /// Never; a question may still run it for its best hits.
+    /// Do not run OCR in the job; a question may still run OCR on its best hits.
     Never,
-    /// For every page of a PDF and every image, even with a text layer.
+    /// Run OCR on every page of a PDF and every image, even with a text layer.
     Always,
 }
 
 impl OcrMode {
-    /// Every mode.
+    /// Every OCR mode.
     pub const ALL: [OcrMode; 3] = [OcrMode::Auto, OcrMode::Never, OcrMode::Always];
 
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             OcrMode::Auto => "auto",
@@ -53,19 +53,19 @@ impl OcrMode {
     }
 }
 
-/// State of a job.
+/// State of an index job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Waiting for an earlier job.
+    /// The job waits for an earlier job.
     Queued,
-    /// Running.
+    /// The job runs.
     Running,
-    /// Finished; single files may have failed.
+    /// The job finished; single files may have failed.
     Completed,
-    /// Stopped by an error.
+    /// The job was stopped by an error.
     Failed,
-    /// Stopped by a request or by the shutdown of the daemon.
+    /// The job was stopped by a request or by the shutdown of the daemon.
     Cancelled,
 }
 
@@ -75,7 +75,7 @@ impl JobState {
         matches!(self, JobState::Completed | JobState::Failed | JobState::Cancelled)
     }
 
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the state.
     pub fn name(self) -> &'static str {
         match self {
             JobState::Queued => "queued",
@@ -94,27 +94,27 @@ impl JobState {
     }
 }
 
-/// Current phase of a job.
+/// Current phase of an index job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Not started.
+    /// The job has not started.
     #[default]
     Waiting,
-    /// Scanning the roots.
+    /// The job scans the root folders for new and changed files.
     Scanning,
-    /// Reading, chunking, embedding and storing. For many new files, embedding is left to the next phase.
+    /// The job reads, chunks, embeds and stores files. If many files are new, embedding is left to the next phase.
     Indexing,
-    /// Embedding the chunks that are only in the keyword index so far.
+    /// The job embeds the chunks that so far are only in the keyword index.
     Vectors,
-    /// Updating the indexes of the store.
+    /// The job updates the search indexes of the store.
     Finishing,
-    /// Finished.
+    /// The job has ended.
     Done,
 }
 
 impl Phase {
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the phase.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Waiting => "waiting",
@@ -127,49 +127,49 @@ impl Phase {
     }
 }
 
-/// Snapshot of a job.
+/// Snapshot of an index job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSnapshot {
-    /// Its id.
+    /// Id of the job.
     pub job_id: String,
-    /// Its state.
+    /// State of the job.
     pub state: JobState,
-    /// Its current phase.
+    /// Current phase of the job.
     pub phase: Phase,
-    /// The request that started it.
+    /// The request that started the job.
     pub request: IndexRequest,
-    /// Milliseconds since the epoch.
+    /// Time of the request, in milliseconds since the epoch.
     pub created_ms: i64,
-    /// Milliseconds since the epoch.
+    /// Start time, in milliseconds since the epoch; absent while queued.
     pub started_ms: Option<i64>,
-    /// Milliseconds since the epoch.
+    /// End time, in milliseconds since the epoch; absent until the job ends.
     pub finished_ms: Option<i64>,
-    /// Files found by the scan.
+    /// Number of files that the scan found.
     pub files_found: u64,
-    /// Files to read in this job.
+    /// Number of files that the job has to read.
     pub files_total: u64,
-    /// Files done of `files_total` (indexed, skipped or failed).
+    /// Files of `files_total` that are done (indexed, skipped or failed).
     pub files_done: u64,
-    /// Files failed of `files_total`.
+    /// Files of `files_total` that failed.
     pub files_failed: u64,
-    /// Files removed from the index because they are gone from disk.
+    /// Files removed from the index because they no longer exist on disk.
     pub files_removed: u64,
-    /// Chunks written to the store.
+    /// Number of chunks written to the store.
     pub chunks_written: u64,
-    /// Chunks that had to be embedded; the rest came from the cache.
+    /// Chunks that had to be embedded; the vectors of the other chunks came from the cache.
     pub chunks_embedded: u64,
-    /// Chunks stored without a vector so far, and found by keywords only; known once every file is read.
+    /// Chunks stored without a vector so far, which only the keyword search finds; known once every file is read.
     #[serde(default)]
     pub chunks_awaiting: u64,
-    /// Tokens embedded.
+    /// Tokens that the embedder processed.
     pub tokens_embedded: u64,
-    /// Tokens embedded per second, over the last few seconds.
+    /// Tokens embedded per second, measured over the last few seconds.
     pub tokens_per_second: f64,
-    /// Estimated seconds until the end.
+    /// Estimated seconds until the job ends.
     pub eta_seconds: Option<f64>,
-    /// The last file that failed, with its reason, or a problem of the scan.
+    /// The last file that failed, with its reason, or a problem of the scan; absent if there was none.
     pub last_error: Option<String>,
-    /// Why the job failed.
+    /// The error that stopped a failed job.
     pub error: Option<String>,
     /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. For a completed job with `last_error`: a
     /// requested folder is suddenly empty or has lost most of its files, and nothing was removed.
@@ -180,64 +180,64 @@ pub struct JobSnapshot {
 /// Index coverage of the known files: `indexed + skipped + failed + pending = found`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
-    /// Files known.
+    /// Number of known files.
     pub found: u64,
-    /// Files with their chunks in the store.
+    /// Files whose chunks are in the store.
     pub indexed: u64,
     /// Files that are deliberately not read.
     pub skipped: u64,
     /// Files that could not be read.
     pub failed: u64,
-    /// Files still to read.
+    /// Files whose content is still to be read.
     pub pending: u64,
-    /// Of the indexed files, those still without vectors, found by keywords only.
+    /// Indexed files that still lack vectors, so that only the keyword search finds them.
     #[serde(default)]
     pub awaiting_vectors: u64,
-    /// Number of files by reason.
+    /// Number of skipped and failed files by reason.
     pub reasons: std::collections::BTreeMap<String, u64>,
 }
 
-/// Snapshot of the daemon and its index.
+/// Status of the daemon and its index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Version of vic.
     pub version: String,
     /// Process id of the daemon.
     pub pid: u32,
-    /// Seconds since its start.
+    /// Seconds since the daemon started.
     pub uptime_seconds: u64,
     /// Resident memory of the daemon in MiB.
     pub rss_mib: f64,
-    /// Largest resident memory so far, in MiB.
+    /// Maximum resident memory of the daemon so far, in MiB.
     pub peak_rss_mib: f64,
-    /// The data directory.
+    /// Path of the data directory.
     pub data_dir: String,
-    /// The bound TCP address.
+    /// The TCP address on which the daemon listens.
     pub listen: String,
-    /// Data that may leave the machine.
+    /// Which data may leave the machine.
     pub privacy_mode: crate::model::PrivacyMode,
     /// The embedding model and its backend, e.g. `all-MiniLM-L6-v2 (onnx)`.
     pub embed_model: String,
-    /// Dimension of its vectors.
+    /// Dimension of the embedding model's vectors.
     pub dimension: u32,
     /// Whether the index can answer questions.
     pub index_ready: bool,
-    /// Chunks in the store.
+    /// Number of chunks in the store.
     pub chunks: u64,
-    /// Bytes of the store on disk.
+    /// Size of the store on disk, in bytes.
     pub store_bytes: u64,
-    /// The roots.
+    /// The indexed root folders.
     pub roots: Vec<crate::model::Root>,
     /// File counts by state.
     pub coverage: Coverage,
-    /// Jobs that have not ended.
+    /// Index jobs that have not ended.
     pub running_jobs: Vec<JobSnapshot>,
-    /// Problems, each with cause and fix in one sentence.
+    /// Problems of the daemon or the index, each with cause and fix in one sentence.
     pub degraded: Vec<String>,
     /// Whether the TCP port requires a key.
     #[serde(default)]
     pub auth_enabled: bool,
-    /// The pause of indexing in effect, if any.
+    /// The current pause of indexing, if any.
     #[serde(default)]
     pub paused: Option<crate::model::Pause>,
     /// State of the file watcher.
@@ -246,7 +246,7 @@ pub struct Status {
     /// Memory limits by component.
     #[serde(default)]
     pub memory_caps: Vec<crate::model::MemoryCap>,
-    /// State and maintenance of the store's files.
+    /// State and maintenance of the store's files on disk.
     #[serde(default)]
     pub upkeep: Upkeep,
 }
@@ -256,13 +256,13 @@ pub struct Status {
 pub struct Upkeep {
     /// Maintenance step in progress, e.g. `compacting`; empty when idle.
     pub now: String,
-    /// Versions kept.
+    /// Versions of the store that are kept on disk.
     pub versions: u64,
-    /// Data fragments.
+    /// Data fragments (files) of the store.
     pub fragments: u64,
-    /// Chunks that the keyword index does not cover yet; queries scan them.
+    /// Chunks that the keyword index does not contain yet; queries scan them one by one.
     pub unindexed_chunks: u64,
-    /// Files that wait for OCR.
+    /// Files with images that wait for OCR.
     pub unread_pictures: u64,
     /// Free bytes on the disk of the index.
     pub disk_free_bytes: u64,

@@ -1,4 +1,4 @@
-//! Files, jobs and text as JSON clients see them: bounded, and without internal fields.
+//! Files, jobs and text as JSON clients receive them: limited in size, and without internal fields.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use schemars::JsonSchema;
@@ -13,18 +13,18 @@ use crate::model::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesRequest {
-    /// Words that the name must contain, in any case; at most 16.
+    /// Words that the file name must contain, in any case; at most 16.
     pub words: Vec<String>,
-    /// Only below this folder.
+    /// Only files below this folder.
     pub warehouse_root: Option<String>,
     /// Only files in this state.
     pub state: Option<FileState>,
-    /// Metadata filters.
+    /// Metadata filters that the files must match.
     pub filters: L0Filters,
-    /// Maximum number of files, 1 to 10000; 100 when absent.
+    /// Maximum number of files, 1 to 10000; 100 if absent.
     #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
-    /// Number of files to skip.
+    /// Number of matching files to skip before the first in the reply.
     pub offset: u64,
 }
 
@@ -32,55 +32,55 @@ pub struct FilesRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadRequest {
-    /// Path of a file below a root, absolute or as hits print it, or `archive.zip!/member`. A place may follow, as in
+    /// Path of a file below a root, absolute or as hits show it, or `archive.zip!/member`. A location may follow, as in
     /// `lease.pdf, page 3`.
     pub path: String,
-    /// Only this page or slide, `3` or `3-5`.
+    /// Only this page or slide, or these: `3` or `3-5`.
     pub page: Option<String>,
-    /// Only these lines, `12` or `12-20`.
+    /// Only this line, `12`, or these lines, `12-20`.
     pub lines: Option<String>,
-    /// Only the sheet of this name.
+    /// Only the sheet with this name.
     pub sheet: Option<String>,
     /// Only this cell or range, `B2` or `B2:D9`.
     pub cell: Option<String>,
     /// Only this part of a message or notebook (`body`, `attachment: plan.pdf`, `cell 7`), or symbol of source code.
     pub part: Option<String>,
-    /// Only this member of an archive, levels joined by `!/`.
+    /// Only this member of an archive, nested archives joined by `!/`.
     pub member: Option<String>,
-    /// First character.
+    /// Number of characters to skip before the first in the reply.
     pub offset: u64,
-    /// Maximum number of characters, 1 to 1000000; 20000 when absent.
+    /// Maximum number of characters, 1 to 1000000; 20000 if absent.
     #[schemars(range(min = 1, max = 1000000))]
     pub max_chars: Option<u64>,
 }
 
 impl ReadRequest {
-    /// Returns the requested part of the file.
+    /// Returns the requested location in the file.
     pub fn place(&self) -> Place {
         let ReadRequest { page, lines, sheet, cell, part, member, .. } = self.clone();
         Place { page, lines, sheet, cell, part, member }
     }
 }
 
-/// A request to index, as the bridge takes it.
+/// A request to start an index job, as the HTTP bridge accepts it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexStart {
-    /// Absolute path of a folder, or of a file of a root. Without it, VIC_WAREHOUSE_ROOT, or every known root.
+    /// Absolute path of a folder, or of a file of a root. If absent, VIC_WAREHOUSE_ROOT, or every known root.
     pub root: Option<String>,
-    /// The index of this daemon; any other is rejected.
+    /// Path of this daemon's index, for clients that send it; any other path is rejected.
     pub db_path: Option<String>,
     /// Read and embed every file again, changed or not.
     pub full: bool,
-    /// Read at most this many files; the rest stay pending.
+    /// Read at most this many files; the other files stay pending.
     pub max_files: Option<u64>,
-    /// Stop after L0 (metadata).
+    /// Index metadata only (tier L0), without reading content.
     pub metadata_only: bool,
     /// When to run OCR.
     pub ocr: OcrMode,
 }
 
-/// A job as the bridge reports it: the snapshot, and the additional fields of the bridge contract.
+/// A job as the HTTP bridge reports it: the snapshot, and additional fields of the bridge API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobReport {
     /// `running`, `completed` or `failed`. See `state` for details: a queued job is `running`, a cancelled one `failed`.
@@ -91,9 +91,9 @@ pub struct JobReport {
     pub started_at: Option<String>,
     /// End time, RFC 3339.
     pub finished_at: Option<String>,
-    /// Chunks written to the index.
+    /// Number of chunks written to the index.
     pub rows: u64,
-    /// The snapshot.
+    /// Snapshot of the job; its fields are inlined in the JSON.
     #[serde(flatten)]
     pub job: JobSnapshot,
 }
@@ -121,31 +121,31 @@ impl From<JobSnapshot> for JobReport {
 /// One file in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
-    /// Absolute path; a `file://` URL where it is not UTF-8.
+    /// Absolute path; a `file://` URL if the path is not UTF-8.
     pub path: String,
-    /// The root that contains it.
+    /// The root folder that contains the file.
     pub root: String,
     /// Size in bytes.
     pub size: u64,
-    /// Last change of its content, RFC 3339.
+    /// Last change of the content, RFC 3339.
     pub modified: String,
-    /// User name, or number when it has none.
+    /// Owner's user name, or the user id if the owner has no name.
     pub owner: String,
-    /// Lower case, without the dot; empty when there is none.
+    /// Extension in lower case, without the dot; empty if there is none.
     pub extension: String,
-    /// Broad kind.
+    /// Broad kind, e.g. source code.
     pub kind: FileKind,
-    /// Media type by content.
+    /// Media type detected from the content.
     pub media_type: String,
-    /// Indexing state.
+    /// Indexing state of the file.
     pub state: FileState,
-    /// Why it is not indexed.
+    /// Why the file was skipped or failed.
     pub reason: Option<Reason>,
-    /// More about the reason, or empty.
+    /// One more sentence about the reason; may be empty.
     pub detail: String,
-    /// Chunks in the index.
+    /// Number of the file's chunks in the index.
     pub chunks: u32,
-    /// BLAKE3 of its content in hex, once it has been read.
+    /// BLAKE3 of the content in hex; absent until the content has been read.
     pub hash: Option<String>,
 }
 
@@ -175,50 +175,50 @@ impl From<&FileRecord> for FileEntry {
 pub struct FilePage {
     /// Total number of matching files.
     pub total: u64,
-    /// The files of this page.
+    /// The files of this page of the list.
     pub files: Vec<FileEntry>,
 }
 
 /// A part of the text of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
-    /// The file, as requested.
+    /// Path of the file, as requested.
     pub path: String,
-    /// Title, when the format has one.
+    /// Title of the document, if the format has one.
     pub title: Option<String>,
-    /// Media type by content.
+    /// Media type detected from the content.
     pub media_type: String,
-    /// Pages, when the format has them.
+    /// Number of pages, if the format has them.
     pub pages: Option<u32>,
     /// Length of the whole text in characters.
     pub total_chars: u64,
-    /// First character of this part.
+    /// Offset of the first character of this part in the whole text.
     pub offset: u64,
-    /// First character of the next part; null at the end.
+    /// Offset at which the next part begins; null at the end of the text.
     pub next_offset: Option<u64>,
     /// The blocks of this part; the first and the last may be truncated.
     pub blocks: Vec<ReadingBlock>,
-    /// What could not be read.
+    /// What could not be read, one sentence each.
     pub problems: Vec<String>,
-    /// True when extraction stopped at a limit, so that the whole text is longer than `total_chars`.
+    /// True if extraction stopped at a limit, so that the whole text is longer than `total_chars`.
     pub truncated: bool,
 }
 
-/// A block of text with its place in the file.
+/// A block of text with its location in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadingBlock {
-    /// Its role.
+    /// What the block is, e.g. a heading.
     pub kind: BlockKind,
     /// Offset of `text` in the whole text, in characters.
     pub start: u64,
-    /// The text.
+    /// Text of the block.
     pub text: String,
-    /// Place of the whole block in the file.
+    /// Location of the whole block in the file.
     pub anchor: Anchor,
 }
 
 impl Reading {
-    /// Cuts at most `max_chars` characters out of a document, from character `offset`. Characters are counted over the
+    /// Returns at most `max_chars` characters of a document, from character `offset`. Characters are counted over the
     /// concatenated blocks, without separators.
     pub fn from_document(path: &str, document: Document, offset: u64, max_chars: u64) -> Reading {
         let end = offset.saturating_add(max_chars);

@@ -1,4 +1,4 @@
-//! Data types passed between the modules. They hold no logic beyond conversions.
+//! Data types that the modules of vic, and daemon and clients, exchange. They hold no logic beyond conversions.
 //!
 //! `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit` is the path of a file through the
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published

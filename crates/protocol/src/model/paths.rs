@@ -1,4 +1,4 @@
-//! Formats file paths for people and programs, and parses them.
+//! Formats file paths for output, and parses them again.
 //!
 //! A UTF-8 path is printed unchanged. Any other path has no lossless text form and is printed as a `file://` URL.
 
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-/// Separator between an archive and its member.
+/// Separator between the path of an archive and that of a member in it.
 pub const MEMBER_SEPARATOR: &str = "!/";
 
-/// Characters that are not escaped in the path of a URL.
+/// ASCII characters that need no percent-encoding in the path of a URL.
 const UNESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
 
-/// Formats an absolute path; [`parse_path`] parses it.
+/// Formats an absolute path as text; [`parse_path`] converts it back.
 pub fn display_path(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) => text.into(),
@@ -24,7 +24,7 @@ pub fn display_path(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// Formats a file or an archive member as a path `below` its root, or as an absolute URL if that is not UTF-8.
+/// Formats a file or an archive member by its path `below` the root, or as an absolute URL if the path is not UTF-8.
 pub fn display_relative(root: &Path, below: &Path, member: Option<&str>) -> String {
     let inside = |path: &OsStr| -> PathBuf {
         let mut all = path.to_os_string();
@@ -40,7 +40,7 @@ pub fn display_relative(root: &Path, below: &Path, member: Option<&str>) -> Stri
     }
 }
 
-/// Parses a path: a `file://` URL of this machine, or the path itself.
+/// Parses text as a path: either a `file://` URL of this machine, or the path itself.
 pub fn parse_path(text: &str) -> PathBuf {
     let rest = ["file:///", "file://localhost/"].into_iter().find_map(|it| text.strip_prefix(it));
     match rest {

@@ -1,38 +1,38 @@
-//! Parses a place in a file as people and programs write it: the inverse of [`Anchor::place`].
+//! Parses a location in a file, e.g. `page 3, lines 7-9`, from text: the inverse of [`Anchor::place`].
 
 use crate::error::{Error, Result};
 use crate::model::{Anchor, MEMBER_SEPARATOR};
 
-/// Separator between the parts of a place, and between a path and its place.
+/// Separator between the parts of a location, and between a path and a location after it.
 const PLACE_SEPARATOR: &str = ", ";
 
-/// Maximum number of ways to split a text that are tried.
+/// Maximum number of ways that are tried to split a text into a path and a location.
 const MAX_SPLITS: usize = 16;
 
-/// Part of a file; the whole file when no field is set. All fields that are set apply together.
+/// A part of a file, or the whole file if no field is set. All fields that are set apply together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Page or slide, `3` or `3-5`.
+    /// Only this page or slide: `3`, or a range `3-5`.
     pub page: Option<String>,
-    /// Lines, `12` or `12-20`.
+    /// Only this line: `12`, or a range `12-20`.
     pub lines: Option<String>,
-    /// Name of a sheet.
+    /// Only the sheet with this name.
     pub sheet: Option<String>,
-    /// Cell or range, `B2` or `B2:D9`.
+    /// Only this cell, `B2`, or range, `B2:D9`.
     pub cell: Option<String>,
-    /// Part of a message or notebook (`body`, `attachment: plan.pdf`, `cell 7`), or symbol of source code.
+    /// Only this part of a message or notebook (`body`, `attachment: plan.pdf`, `cell 7`), or symbol of source code.
     pub part: Option<String>,
-    /// Path inside an archive, levels joined by `!/`.
+    /// Only this archive member; levels of nested archives are joined by `!/`.
     pub member: Option<String>,
 }
 
 impl Place {
-    /// Returns whether the whole file is meant.
+    /// Returns whether no field is set, which means the whole file.
     pub fn is_whole(&self) -> bool {
         *self == Place::default()
     }
 
-    /// Takes the missing fields from `other`.
+    /// Fills the fields that are not set from `other`.
     #[must_use]
     pub fn or(self, other: Place) -> Place {
         Place {
@@ -45,8 +45,8 @@ impl Place {
         }
     }
 
-    /// Parses the place that hits print after a path, e.g. `page 3, lines 7-9`. An unknown part is taken as
-    /// [`Place::part`]. Returns `None` for an empty text.
+    /// Parses the location that hits show after a path, e.g. `page 3, lines 7-9`. Unknown text becomes [`Place::part`].
+    /// Returns `None` for an empty text.
     pub fn parse(text: &str) -> Option<Place> {
         let mut place = Place::default();
         let mut parts = Vec::new();
@@ -74,8 +74,8 @@ impl Place {
     }
 }
 
-/// Returns the possible splits of a text into a file and a place, in the order to try: the text as a path, and a path
-/// with the place that hits print, `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12` or `plan.md:12-14`.
+/// Returns the possible splits of a text into a path and a location, in the order to try: the whole text as a path, and a
+/// path with a location as hits show it: `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12`, `plan.md:12-14`.
 pub fn split_path_and_place(text: &str) -> impl Iterator<Item = (&str, Place)> {
     let separators = [PLACE_SEPARATOR, "  ", ":"];
     let mut cuts: Vec<(usize, &str)> =
@@ -84,32 +84,32 @@ pub fn split_path_and_place(text: &str) -> impl Iterator<Item = (&str, Place)> {
     let placed = cuts.into_iter().filter_map(|(at, separator)| {
         let (path, said) = (&text[..at], text[at + separator.len()..].split("  ").next()?.trim());
         let place = match separator {
-            // The form that grep prints; any other colon belongs to a name.
+            // Parse `path:line` as grep prints it; without a line number after it, a colon is part of the file name.
             ":" if parse_span("", said).is_ok() => Place { lines: Some(said.to_string()), ..Place::default() },
             ":" => Place::parse(said).filter(|it| it.part.is_none())?,
             _ => Place::parse(said)?,
         };
         (!path.is_empty()).then_some((path, place))
     });
-    // Any text after `archive!/` could name a member, so a split with an unambiguous place is tried first.
+    // Try a split at `archive!/` with an unambiguous location first, because any text after it could be a member's name.
     let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(MEMBER_SEPARATOR);
     let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MAX_SPLITS).partition(is_surely);
     surely.into_iter().chain(std::iter::once((text, Place::default()))).chain(perhaps)
 }
 
-/// Parses `3` and `3-5`, counted from 1.
+/// Parses a number `3` or a range `3-5`, counted from 1.
 ///
 /// # Errors
-/// `InvalidArgument` for the field.
+/// `InvalidArgument` that names `field`, for any other text.
 pub fn parse_span(field: &str, text: &str) -> Result<(u32, u32)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if 0 < first && first <= last => Ok((first, last)),
-        _ => Err(Error::invalid(format!("`{text}` is no range of numbers: use `3` or `3-5`")).field(field)),
+        _ => Err(Error::invalid(format!("`{text}` is not a number or a range: use e.g. `3` or `3-5`")).field(field)),
     }
 }
 
-/// Parses `B2` and `B2:D9` into the first and the last (row, column), from 0.
+/// Parses a cell `B2` or a range `B2:D9` into its first and last (row, column), counted from 0.
 pub fn parse_cells(text: &str) -> Option<((u32, u32), (u32, u32))> {
     let (first, last) = text.split_once(':').unwrap_or((text, text));
     let (first, last) = (parse_cell(first)?, parse_cell(last)?);
@@ -117,7 +117,7 @@ pub fn parse_cells(text: &str) -> Option<((u32, u32), (u32, u32))> {
 }
 
 fn parse_cell(text: &str) -> Option<(u32, u32)> {
-    /// Maximum number of letters and digits: enough for the largest sheets.
+    /// Maximum number of letters (column) and digits (row) of a cell: enough for the largest sheets.
     const MAX_LETTERS_AND_DIGITS: (usize, usize) = (3, 7);
     let digits = text.find(|it: char| !it.is_ascii_uppercase())?;
     let (letters, number) = text.split_at(digits);
@@ -129,14 +129,14 @@ fn parse_cell(text: &str) -> Option<(u32, u32)> {
     Some((number.parse::<u32>().ok()?.checked_sub(1)?, column - 1))
 }
 
-/// Returns whether the text is a region as [`Anchor::place`] prints it.
+/// Returns whether the text is a page region in the form that [`Anchor::place`] prints.
 fn is_region(text: &str) -> bool {
     const WORDS: [&str; 5] = ["top", "bottom", "left", "right", "centre"];
     !text.is_empty() && text.split(' ').all(|it| WORDS.contains(&it))
 }
 
 impl Anchor {
-    /// Returns whether `name`, as [`Anchor::place`] prints it, is the part, the symbol, or both.
+    /// Returns whether `name` is the part or the symbol of this anchor, or both in the form that [`Anchor::place`] prints.
     pub fn is_part(&self, name: &str) -> bool {
         let both = || Some(format!("{}{PLACE_SEPARATOR}{}", self.part.as_ref()?, self.symbol.as_ref()?));
         [self.part.as_deref(), self.symbol.as_deref(), both().as_deref()].contains(&Some(name))

@@ -1,4 +1,4 @@
-//! The published contract of a question and its answer. Names and types follow the API document and must not change.
+//! The published types of a question and its answer. Names and types follow the API document and must not change.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
-/// Data that may leave the machine, strictest mode first.
+/// Which data may leave the machine, strictest mode first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
-    /// Nothing.
+    /// No data.
     #[default]
     LocalOnly,
-    /// Questions and excerpts, to the configured language model.
+    /// Questions and excerpts, which are sent to the configured language model.
     CloudReasoningOk,
-    /// File content too, to the configured embedding server. Discouraged.
+    /// Also the content of files, which is sent to the configured embedding server. Discouraged.
     CloudEmbeddingOk,
 }
 
 impl PrivacyMode {
-    /// Returns the stricter mode of the two.
+    /// Returns the stricter of the two modes.
     pub fn stricter(self, other: PrivacyMode) -> PrivacyMode {
         self.min(other)
     }
 
-    /// Returns the snake_case name.
+    /// Returns the snake_case name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             PrivacyMode::LocalOnly => "local_only",
@@ -48,104 +48,104 @@ impl PrivacyMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct L0Filters {
-    /// Extensions with the dot, e.g. `.pdf`.
+    /// File extensions with the dot, e.g. `.pdf`; a file must have one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
-    /// Glob over the path relative to its root.
+    /// Glob that the path relative to the root must match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_glob: Option<String>,
-    /// RFC 3339 date or date-time; at or after.
+    /// Only files modified at or after this RFC 3339 date or date-time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_after: Option<String>,
-    /// RFC 3339 date or date-time; before.
+    /// Only files modified before this RFC 3339 date or date-time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_before: Option<String>,
-    /// Bytes, inclusive.
+    /// Minimum file size in bytes, inclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<u64>,
-    /// Bytes, inclusive.
+    /// Maximum file size in bytes, inclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u64>,
-    /// User name or number.
+    /// User name or user id of the file's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// Maximum size of a glob, in bytes; a compiled glob takes some hundred bytes per byte.
+/// Maximum size of a glob in bytes: a compiled glob takes some hundred bytes of memory per byte.
 pub const MAX_GLOB: usize = 4 << 10;
 
 /// Maximum number of extensions in a filter.
 pub const MAX_EXTENSIONS: usize = 1_000;
 
-/// Maximum number of words that a name must contain; each word is searched in every name.
+/// Maximum number of words that a file name must contain: each word is searched in every name.
 pub const MAX_NAME_WORDS: usize = 16;
 
 /// Values of [`QueryPlan::intent`].
 pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evidence"];
 
-/// L2 skills: values of [`QueryPlan::l2_skills`].
+/// L2 skills, which read files in depth: values of [`QueryPlan::l2_skills`].
 pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 
-/// The query plan that the librarian derives from a question.
+/// The plan of a search, which the librarian (rules or a language model) derives from a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// Short label from [`INTENTS`]; others run as `search`.
+    /// Intent of the question, from [`INTENTS`]; any other value runs as `search`.
     pub intent: String,
-    /// Metadata filters.
+    /// Metadata filters that files must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l0_filters: Option<L0Filters>,
-    /// The text to embed.
+    /// The text to search for, by vector and by keywords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_query_text: Option<String>,
-    /// Similarity floor of L1 hits, 0 to 1.
+    /// Minimum similarity of L1 hits, 0 to 1; hits below it are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub l1_threshold: Option<f64>,
-    /// Whether L2 must run.
+    /// Whether L2 skills must run.
     #[serde(default)]
     pub requires_l2: bool,
-    /// Skills to run at L2, from [`SKILLS`].
+    /// Names of the L2 skills to run, from [`SKILLS`].
     #[serde(default)]
     pub l2_skills: Vec<String>,
-    /// Maximum number of files for L2.
+    /// Maximum number of files on which L2 skills run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_top_k: Option<u32>,
-    /// Data that may leave the machine.
+    /// Which data may leave the machine.
     pub privacy_mode: PrivacyMode,
-    /// The original question.
+    /// The original question of the user.
     pub raw_user_text: String,
-    /// The planner that made the plan.
+    /// Name of the model or the rules that made the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner_model_id: Option<String>,
 }
 
-/// One matching file.
+/// One matching file of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchHit {
     /// Path relative to the warehouse root; `archive.zip!/member` inside archives.
     pub path: String,
-    /// 0 to 1; see `ask::fuse` for the formula.
+    /// Relevance, 0 to 1; see `ask::fuse` for the formula.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
-    /// `L0`, `L1` or `L2`.
+    /// Deepest tier of the match: `L0`, `L1` or `L2`.
     pub tier: String,
-    /// Tiers that took part.
+    /// Names of all tiers that contributed to the match.
     pub layers: Vec<String>,
-    /// The passage that matched.
+    /// The matching passage of the file.
     pub excerpt: String,
-    /// L0 fields, anchors and chunk ids.
+    /// Metadata fields, anchors and chunk ids.
     pub metadata: Map<String, Value>,
-    /// Explanation of the match, from facts only.
+    /// Why the file matched, in words, made from facts of the search only.
     pub reasoning: String,
 }
 
-/// Statistics of an answer.
+/// Statistics of an answer's search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseStats {
-    /// `tiered` or `legacy`.
+    /// The search pipeline: `tiered` or `legacy`.
     pub pipeline: String,
     /// The searched root; several roots are joined by `:`.
     pub warehouse_root: String,
@@ -153,50 +153,50 @@ pub struct ResponseStats {
     pub db_path: String,
     /// Milliseconds from request to response.
     pub latency_ms: Option<f64>,
-    /// Embedding model.
+    /// Name of the embedding model.
     pub embed_model: Option<String>,
-    /// Chunks in the index.
+    /// Number of chunks in the index.
     pub chunk_rows_indexed: Option<u64>,
-    /// Distinct paths after the per-file merge.
+    /// Number of distinct paths after the hits of each file were merged.
     pub unique_paths_in_index: Option<u64>,
-    /// The same, before the cut to the limit.
+    /// Number of distinct paths before the list was truncated to the limit.
     pub l1_candidates_merged: Option<u64>,
-    /// Number of hits.
+    /// Number of hits in the answer.
     pub hits_returned: u64,
     /// Number of hits by tier.
     pub hits_by_tier: BTreeMap<String, u64>,
-    /// Files walked, in the legacy pipeline.
+    /// Number of files walked, in the legacy pipeline.
     pub filesystem_files_seen: Option<u64>,
 }
 
-/// How well the indexed files answer a question.
+/// How well the indexed files answer the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOutcome {
-    /// The quotes answer it.
+    /// The quotes answer the question.
     Answered,
-    /// A file very likely holds the answer, but no single sentence gives it: the quotes show where to read.
+    /// A file very likely holds the answer, but no single sentence gives it: the quotes show where to look.
     Passage,
-    /// Nothing in the indexed files answers it.
+    /// Nothing in the indexed files answers the question.
     Nothing,
 }
 
 impl AnswerOutcome {
-    /// All outcomes.
+    /// Every outcome.
     pub const ALL: [AnswerOutcome; 3] = [AnswerOutcome::Answered, AnswerOutcome::Passage, AnswerOutcome::Nothing];
 }
 
-/// Text copied from a file that answers a question or a part of it.
+/// Text copied from a file that answers the question or a part of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuote {
-    /// Number of the hit it comes from, from 1.
+    /// Number, from 1, of the hit from which the text was copied.
     pub hit: u32,
-    /// The sentence, the list item, or the table row with its column heads.
+    /// The sentence, the list item, or the table row with its column headings.
     pub text: String,
-    /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
+    /// Path and location of the text, e.g. `Contracts/lease.pdf, page 3`.
     pub place: String,
-    /// Whether the quote was verified in the current file.
+    /// Whether the text was found again in the current file.
     pub checked: bool,
 }
 
@@ -204,77 +204,77 @@ pub struct AnswerQuote {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// The outcome.
+    /// How well the files answer the question.
     pub outcome: AnswerOutcome,
-    /// Estimated probability, 0 to 1, that the quotes answer the question, calibrated on questions with known answers.
+    /// Estimated probability, 0 to 1, that the quotes answer the question; calibrated on questions with known answers.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
-    /// One to three quotes, best first; empty when nothing answers.
+    /// One to three quotes, best first; empty if the outcome is `nothing`.
     pub quotes: Vec<AnswerQuote>,
 }
 
-/// The answer to a question.
+/// The response to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
-    /// The plan that was run.
+    /// The plan of the search that was run.
     pub query_plan: QueryPlan,
     /// Hits, best first.
     pub hits: Vec<SearchHit>,
-    /// A summary of the hits for people, or null.
+    /// A summary of the hits as text, or null.
     pub answer_summary: Option<String>,
-    /// The same for programs; null if no summary was requested, and for lists of files.
+    /// The summary's quotes as data; null if no summary was requested, and for lists of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// Warnings for the user: skipped paths, missing parts, stale index.
     pub warnings: Vec<String>,
-    /// Statistics.
+    /// Statistics of the search.
     pub stats: Option<ResponseStats>,
 }
 
-/// A question from a client. Absent fields take the configured default.
+/// A question from a client. An absent field takes the configured default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskRequest {
-    /// The question.
+    /// The text of the question.
     pub query: String,
-    /// Data that may leave the machine.
+    /// Which data may leave the machine.
     pub privacy_mode: Option<PrivacyMode>,
-    /// Only below this folder.
+    /// Search only below this folder.
     pub warehouse_root: Option<String>,
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Filters in addition to those found by the librarian.
+    /// Filters to apply in addition to those that the librarian finds in the question.
     pub filters: L0Filters,
-    /// Whether each hit's metadata has every leg's rank and score under `explain`.
+    /// Whether the metadata of each hit contains its rank and score in each ranked list, under the key `explain`.
     pub explain: bool,
-    /// A plan to run instead of making one.
+    /// A plan to run; if absent, one is made from the question.
     pub plan: Option<QueryPlan>,
 }
 
-/// One event of a streamed answer, in this order: the plan once, the hits (again if L2 changed them), the summary in
-/// pieces, and finally the whole answer.
+/// One event of a streamed answer, in this order: the plan once, the hits (again if L2 skills changed them), the summary
+/// in pieces, and finally the whole answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event", content = "data")]
 pub enum AskEvent {
-    /// The plan to run.
+    /// The plan of the search.
     Plan(Box<QueryPlan>),
-    /// Hits so far, best first.
+    /// All hits found so far, best first.
     Hits(Vec<SearchHit>),
     /// The next piece of the summary.
     Text(String),
-    /// The whole answer, always last. Its summary is verified and may differ from the pieces.
+    /// The whole answer, always last. Its summary is verified, so it may differ from the pieces sent before.
     Done(Box<AskResponse>),
 }
 
-/// A request for files similar to a file.
+/// A request for files with similar content to a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimilarRequest {
     /// Absolute path of an indexed file.
     pub path: String,
-    /// Only below this folder.
+    /// Search only below this folder.
     pub warehouse_root: Option<String>,
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
@@ -283,17 +283,17 @@ pub struct SimilarRequest {
     pub filters: L0Filters,
 }
 
-/// A search with a regular expression in the indexed text.
+/// A search for a regular expression in the indexed text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrepRequest {
-    /// Regular expression of the `regex` crate, matched line by line.
+    /// Regular expression in the syntax of Rust's `regex` crate, matched line by line.
     pub pattern: String,
-    /// Whether to ignore case.
+    /// Whether to ignore upper and lower case.
     pub ignore_case: bool,
-    /// Whether the pattern is plain text.
+    /// Whether the pattern is plain text, not a regular expression.
     pub fixed: bool,
-    /// Only below this folder.
+    /// Search only below this folder.
     pub warehouse_root: Option<String>,
     /// Maximum number of lines, 1 to 10000.
     #[schemars(range(min = 1, max = 10000))]
@@ -308,55 +308,55 @@ pub struct GrepRequest {
     pub filters: L0Filters,
 }
 
-/// One matching line.
+/// One matching line of a [`GrepRequest`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepMatch {
     /// Path relative to its root; `archive.zip!/member` inside archives.
     pub path: String,
     /// Absolute path of the file on disk.
     pub absolute_path: String,
-    /// Place of the line, as exactly as its format allows.
+    /// Location of the line in the file, as exactly as the format allows.
     pub anchor: Anchor,
-    /// The line.
+    /// Text of the line.
     pub line: String,
-    /// First byte of the match in `line`.
+    /// Offset of the first byte of the match in `line`.
     pub start: u32,
-    /// One past its last byte.
+    /// Offset one past the last byte of the match in `line`.
     pub end: u32,
     /// Context lines before the match, up to the requested number; the last is the one directly above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// Context lines after the match.
+    /// Context lines after the match, up to the requested number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
 }
 
-/// All matching lines, by path and place.
+/// All matching lines of a [`GrepRequest`], sorted by path and location.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepResponse {
-    /// The lines.
+    /// The matching lines.
     pub matches: Vec<GrepMatch>,
-    /// Files that were searched.
+    /// Number of files that were searched.
     pub files_searched: u64,
-    /// True when the limit cut the list short.
+    /// True if the list was truncated at the limit.
     pub truncated: bool,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Audit log entry of one outbound request, sent or refused.
+/// Audit log entry of one outbound request, whether it was sent or refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Milliseconds since the epoch.
+    /// Time of the request, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// Scheme, host and port.
+    /// Scheme, host and port of the server.
     pub destination: String,
-    /// Bytes of the request's body; 0 when it was refused.
+    /// Bytes of the request's body; 0 if the request was refused.
     pub bytes: u64,
-    /// Purpose: `embedding`, `reasoning`, `download`.
+    /// Purpose of the request: `embedding`, `reasoning`, `download`.
     pub purpose: String,
-    /// Privacy mode in effect.
+    /// Privacy mode in effect at that time.
     pub privacy_mode: PrivacyMode,
-    /// True when it was sent.
+    /// True if the request was sent, false if the privacy mode refused it.
     pub allowed: bool,
 }

@@ -1,4 +1,4 @@
-//! Root folders, and the paths relative to them.
+//! Root folders, and the resolution of paths relative to them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::model::display_path;
 
-/// Maximum number of candidates that an error names.
+/// Maximum number of matching paths that the error for an ambiguous path lists.
 const MAX_CANDIDATES: usize = 8;
 
-/// The catalog's number of a root folder.
+/// The catalog's id of a root folder.
 pub type RootId = i64;
 
 /// A root folder that vic indexes and watches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Root {
-    /// Its number in the catalog.
+    /// Id of the root in the catalog.
     pub id: RootId,
-    /// Its absolute path, symlinks resolved.
+    /// Absolute path of the root, with symlinks resolved.
     pub path: PathBuf,
-    /// False when the last scan could not read it; nothing is deleted then.
+    /// False if the last scan could not read the root; files of such a root are not removed from the index.
     pub available: bool,
-    /// Why the root is unavailable or not watched, and the fix; empty when all is well.
+    /// Why the root is unavailable or not watched, and how to fix it; empty if there is no problem.
     pub problem: String,
 }
 
 impl Root {
-    /// Replaces a path that is not UTF-8 by a URL, because JSON cannot hold it.
+    /// Replaces the path by a `file://` URL if it is not UTF-8, because JSON cannot hold such a path.
     pub fn with_printable_path(self) -> Root {
         Root { path: display_path(&self.path).into_owned().into(), ..self }
     }
 }
 
-/// Resolves a path relative to a root, as hits print it, to the one absolute path for which `exists` returns true.
+/// Resolves a path relative to a root, as hits show it, to the one absolute path for which `exists` returns true.
 ///
 /// # Errors
-/// `InvalidArgument` when it exists in several roots (the message lists them), and for a path with `..`.
+/// `InvalidArgument` if the path exists in several roots (the message lists them), and for a path with `..`.
 pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
     if name.components().any(|it| it == Component::ParentDir) {
-        return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
+        return Err(Error::invalid(format!("`{}` contains `..`: give the absolute path", name.display())));
     }
-    // Hits print paths relative to the outermost root.
+    // Skip roots inside other roots, because hits show paths relative to the outermost root.
     let is_outermost = |it: &&Root| !roots.iter().any(|root| root.path != it.path && it.path.starts_with(&root.path));
     let all = roots.iter().filter(is_outermost).map(|it| it.path.join(name));
     let mut found: Vec<PathBuf> = all.filter(|it| exists(it)).collect();
@@ -55,7 +55,7 @@ pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> b
     let mut told: Vec<String> = found.iter().take(MAX_CANDIDATES).map(|it| format!("`{}`", display_path(it))).collect();
     told.extend((more > 0).then(|| format!("{more} more")));
     let text = format!("`{}` is in {} roots: {}", name.display(), found.len(), told.join(", "));
-    Err(Error::invalid(text).hint("name one of them"))
+    Err(Error::invalid(text).hint("give one of these absolute paths"))
 }
 
 #[cfg(test)]

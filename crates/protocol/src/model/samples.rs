@@ -64,7 +64,7 @@ pub fn answer(query: &str) -> AskResponse {
     }
 }
 
-/// Returns `job-1` in this state, with this number of files done.
+/// Returns the snapshot of a job `job-1` with this state and this many files done.
 pub fn job(state: JobState, files_done: u64) -> JobSnapshot {
     JobSnapshot {
         job_id: "job-1".into(),

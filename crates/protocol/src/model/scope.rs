@@ -1,11 +1,11 @@
-//! The part of the files that a caller may access.
+//! Scopes: which files a caller may access.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::Root;
 
-/// All files, or the files below some folders. Files outside the scope do not exist for the caller.
+/// All files, or the files below some folders. For the caller, files outside the scope do not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Every file.
@@ -21,14 +21,14 @@ impl Scope {
         matches!(self, Scope::All)
     }
 
-    /// Returns whether a path, symlinks resolved, lies in the scope.
+    /// Returns whether a path, with symlinks resolved, lies in the scope.
     pub fn covers(&self, path: &Path) -> bool {
         let Scope::Folders(folders) = self else { return true };
-        // `/a/../b` has the prefix `/a` but lies outside of it.
+        // Reject `..`, because a path such as `/a/../b` has the prefix `/a` but lies outside of `/a`.
         !path.components().any(|it| it == Component::ParentDir) && folders.iter().any(|it| path.starts_with(it))
     }
 
-    /// Returns whether a folder lies in the scope or contains a part of it.
+    /// Returns whether a folder lies in the scope, or contains a folder of the scope.
     pub fn touches(&self, folder: &Path) -> bool {
         match self {
             Scope::All => true,
@@ -36,8 +36,8 @@ impl Scope {
         }
     }
 
-    /// Restricts roots to the scope. A root larger than the scope is replaced by the scope's folders in it, without its
-    /// problem text, which may name other folders.
+    /// Restricts roots to the scope. A root that is larger than the scope is replaced by the folders of the scope below it,
+    /// without the root's problem text, which may name other folders.
     pub fn roots(&self, roots: Vec<Root>) -> Vec<Root> {
         let Scope::Folders(folders) = self else { return roots };
         let mut shown = Vec::new();

@@ -1,4 +1,4 @@
-//! Queries about tables of a file, and their results.
+//! Queries about tables in files (e.g. spreadsheets and CSV), and their results.
 
 use std::str::FromStr;
 
@@ -12,20 +12,20 @@ use crate::model::Anchor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TableFunction {
-    /// Exact sum.
+    /// Exact sum of the numbers.
     Sum,
-    /// Mean.
+    /// Mean of the numbers.
     Avg,
-    /// Smallest number or date.
+    /// Smallest number, or earliest date.
     Min,
-    /// Largest number or date.
+    /// Largest number, or latest date.
     Max,
     /// Number of cells that are not empty; without a column, number of rows.
     Count,
 }
 
 impl TableFunction {
-    /// Every function.
+    /// Every aggregate function.
     pub const ALL: [TableFunction; 5] =
         [TableFunction::Sum, TableFunction::Avg, TableFunction::Min, TableFunction::Max, TableFunction::Count];
 
@@ -92,50 +92,50 @@ impl FromStr for TablePeriod {
     }
 }
 
-/// One requested value.
+/// A value to compute: an aggregate function and its column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableAggregate {
-    /// The function.
+    /// The aggregate function.
     pub function: TableFunction,
-    /// The column of the cells; optional for `count` only.
+    /// The column whose cells are aggregated; optional for `count` only.
     #[serde(default)]
     pub column: Option<String>,
 }
 
-/// A query about one table of a file. Columns are given in any case by name, by a unique prefix of the name, or by letter
-/// if the table has no heads.
+/// A query about one table of a file. Columns are given, in any case, by name, by a unique prefix of the name, or by letter
+/// if the table has no heading rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TableRequest {
     /// Absolute path of an indexed file; `archive.zip!/member` for a file in an archive.
     pub path: String,
-    /// Only tables of the sheet of this name.
+    /// Only tables of the sheet with this name.
     pub sheet: Option<String>,
-    /// Number of the table, from 1; the first when absent.
+    /// Number of the table in the file or sheet, from 1; the first table if absent.
     #[schemars(range(min = 1))]
     pub table: Option<u32>,
-    /// Row filter in the grammar of QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces are quoted.
+    /// Row filter in the grammar of the verb QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces are quoted.
     pub filter: Option<String>,
-    /// Group rows by this column.
+    /// Column whose equal cells form a group of rows.
     pub group_by: Option<String>,
-    /// Period for groups of dates.
+    /// Period into which the dates of `group_by` are grouped.
     pub per: Option<TablePeriod>,
-    /// The requested values; none lists rows.
+    /// The values to compute; if empty, the rows are listed instead.
     pub aggregates: Vec<TableAggregate>,
-    /// Only this many groups or rows, those with the largest values.
+    /// Only this many groups or rows: those with the largest values.
     #[schemars(range(min = 1, max = 1000))]
     pub top: Option<u32>,
-    /// The column that `top` compares; for groups, the column of an aggregate.
+    /// The column whose values `top` compares; for groups, the column of an aggregate.
     pub by: Option<String>,
-    /// Whether `top` takes the smallest values.
+    /// Whether `top` takes the groups or rows with the smallest values instead.
     pub ascending: bool,
-    /// Maximum number of rows shown, 1 to 1000; 20 when absent.
+    /// Maximum number of rows shown, 1 to 1000; 20 if absent.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// The decimal sign, `.` or `,`, for numbers such as `1,234` if the column leaves it ambiguous.
+    /// The decimal separator, `.` or `,`, for numbers such as `1,234` that the column leaves ambiguous.
     pub decimal: Option<String>,
-    /// Number of head rows, 0 to 2; detected when absent.
+    /// Number of heading rows of the table, 0 to 2; detected if absent.
     #[schemars(range(max = 2))]
     pub head_rows: Option<u32>,
 }
@@ -143,104 +143,104 @@ pub struct TableRequest {
 /// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// Its head, two head rows joined by ` / `; its letter if there is none.
+    /// Heading of the column, two heading rows joined by ` / `; the column's letter if there is no heading.
     pub name: String,
-    /// Type of most of its cells: `number`, `date`, `flag`, `text` or `empty`.
+    /// Type of most cells of the column: `number`, `date`, `flag`, `text` or `empty`.
     pub kind: String,
 }
 
-/// A row of a table, as in the file.
+/// A row of a table, with its cells as in the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
-    /// Its place, as text: `line 7`, `sheet Q1, B7:F7`, `table 2, row 5`.
+    /// Location of the row as text: `line 7`, `sheet Q1, B7:F7`, `table 2, row 5`.
     pub place: String,
-    /// Its place, for programs.
+    /// Location of the row as data.
     pub anchor: Anchor,
-    /// Its cells, by column.
+    /// Cells of the row, in the order of the columns.
     pub cells: Vec<String>,
 }
 
-/// A cell that was not counted.
+/// A cell that was left out of an aggregate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableCell {
-    /// Place of its row.
+    /// Location of the cell's row.
     pub place: String,
-    /// Its text.
+    /// Text of the cell.
     pub text: String,
 }
 
-/// Cells left out for one reason.
+/// The cells that were left out of an aggregate for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableLeftOut {
-    /// The reason: `empty`, `no number`, `no date`, `ambiguous`, `unit` (another one), `too long` or `total` (total row).
+    /// The reason: `empty`, `no number`, `no date`, `ambiguous`, `unit` (another unit), `too long` or `total` (total row).
     pub reason: String,
-    /// Number of cells.
+    /// Number of cells left out.
     pub cells: u64,
-    /// The first of them.
+    /// The first of the cells left out.
     pub examples: Vec<TableCell>,
 }
 
-/// A value computed from the cells of a column.
+/// A value that was computed from the cells of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableValue {
-    /// The function: `sum`, `avg`, `min`, `max` or `count`.
+    /// The aggregate function: `sum`, `avg`, `min`, `max` or `count`.
     pub function: String,
-    /// The column; null for the number of rows.
+    /// Name of the column; null for the number of rows.
     pub column: Option<String>,
-    /// The value: an exact decimal number as text, or a date; null when no cell was counted.
+    /// The value: an exact decimal number as text, or a date; null if no cell was counted.
     pub value: Option<String>,
-    /// The unit or currency of the cells or the head.
+    /// Unit or currency, from the cells or the column's heading.
     pub unit: Option<String>,
-    /// False for a mean that was rounded.
+    /// False if the value is a mean that was rounded.
     pub exact: bool,
-    /// Rows that were counted.
+    /// Number of rows that were counted.
     pub rows: u64,
-    /// Cells not counted, by reason.
+    /// Cells that were not counted, by reason.
     pub left_out: Vec<TableLeftOut>,
-    /// Places of the first rows behind the value; for `min` and `max`, of the rows that have it.
+    /// Locations of the first rows that were counted; for `min` and `max`, of the rows with this value.
     pub evidence: Vec<String>,
 }
 
-/// Rows with equal cells in the grouping column.
+/// Rows that have equal cells in the grouping column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableGroup {
-    /// The cell, or its period: `2025`, `2025-Q1`, `2025-03`.
+    /// The common cell of the rows, or its period: `2025`, `2025-Q1`, `2025-03`.
     pub key: String,
-    /// Number of rows.
+    /// Number of rows in the group.
     pub rows: u64,
-    /// The requested values.
+    /// The requested values over the rows of the group.
     pub result: Vec<TableValue>,
 }
 
 /// Result of a table query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableResponse {
-    /// The file, as requested.
+    /// Path of the file, as requested.
     pub path: String,
     /// Number of tables in the file, or in the requested sheet.
     pub tables: u32,
-    /// Number of this table, from 1.
+    /// Number of the queried table, from 1.
     pub table: u32,
-    /// Name of its sheet, or the heading above it; may be empty.
+    /// Name of the table's sheet, or the heading above the table; may be empty.
     pub name: String,
-    /// Number of head rows: 0, 1 or 2. Without heads, columns are named A, B, C.
+    /// Number of heading rows: 0, 1 or 2. Without heading rows, columns are named A, B, C.
     pub head_rows: u32,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: Vec<TableColumn>,
-    /// Rows below the heads.
+    /// Number of rows below the heading rows.
     pub total_rows: u64,
-    /// Rows that match the filter.
+    /// Number of rows that match the filter.
     pub matched_rows: u64,
-    /// Rows that match the filter. With aggregates, the rows behind the values; with `top` of groups, of the first one.
+    /// Rows that match the filter. With aggregates, the counted rows; with `top` of groups, the rows of the first group.
     pub rows: Vec<TableRow>,
-    /// Groups, in the order of the table or by value.
+    /// Groups, in the order of the table, or sorted by value for `top`.
     pub groups: Vec<TableGroup>,
-    /// Number of groups.
+    /// Number of groups before `top` and the limit apply.
     pub total_groups: u64,
     /// The requested values over all rows that match the filter.
     pub result: Vec<TableValue>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// True when rows or groups are left out, or only a part of the file was read.
+    /// True if rows or groups were omitted, or if only a part of the file was read.
     pub truncated: bool,
 }

@@ -1,4 +1,4 @@
-//! Tools for language models, and records of agent runs.
+//! Descriptions of tools for language models, and records of agent runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,43 +7,43 @@ use serde_json::Value;
 /// Description of a tool for a model. The caller validates the arguments against the schema before it runs the tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolSpec {
-    /// Name to call it by.
+    /// Name by which the model calls the tool.
     pub name: String,
-    /// Purpose and use, in a sentence or two.
+    /// What the tool does and when to use it, in a sentence or two.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the tool's arguments, which are an object.
     pub parameters: Value,
 }
 
 /// Record of one agent run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptRecord {
-    /// Milliseconds since the epoch.
+    /// Time of the run, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// The model or backend.
+    /// Name of the model or backend.
     pub model: String,
-    /// The question.
+    /// The question that the agent answered.
     pub question: String,
-    /// The whole report: the answer, its citations, and every call with its result.
+    /// The whole report of the run: the answer, its citations, and every tool call with its result.
     pub report: Value,
 }
 
-/// Summary of one agent run.
+/// Summary of one agent run, for lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRun {
-    /// Milliseconds since the epoch.
+    /// Time of the run, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// The model or backend.
+    /// Name of the model or backend.
     pub model: String,
-    /// The question, as stored.
+    /// The question, as stored in the transcript.
     pub question: String,
-    /// How it ended, e.g. `answered`.
+    /// How the run ended, e.g. `answered`.
     pub ended: String,
-    /// Steps of the model.
+    /// Number of steps (calls of the model).
     pub steps: u64,
-    /// Citations that were verified.
+    /// Number of citations that were verified.
     pub citations: u64,
-    /// Duration in milliseconds.
+    /// Duration of the run in milliseconds.
     pub elapsed_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Converts [`Error`] to a gRPC status and back, including its hint.
+//! Converts [`Error`] to a gRPC status and back; hint, field and retry time travel in the trailers.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use tonic::{Code, Status};
 
 use crate::error::{Error, ErrorCode};
 
-/// Trailer with the hint. Binary, because a hint may contain any path and text trailers are ASCII.
+/// Trailer that contains the hint. Binary, because a hint may contain any path, and text trailers must be ASCII.
 const HINT: &str = "vic-hint-bin";
 
-/// Trailer with the name of the invalid field. Binary for the same reason.
+/// Trailer that contains the name of the invalid field. Binary, because a name may contain any characters.
 const FIELD: &str = "vic-field-bin";
 
-/// Trailer with the name of the error code, if several share a gRPC code, and for internal errors; see [`whose`].
+/// Trailer that contains the error code's name, if several codes share a gRPC code, and for internal errors; see [`whose`].
 const CODE: &str = "vic-code";
 
-/// Trailer with the seconds to wait before a retry, named as in HTTP.
+/// Trailer that contains the seconds to wait before a retry, with the same name as the HTTP header.
 const RETRY_AFTER: &str = "retry-after";
 
-/// Trailer with the milliseconds to wait, only if known.
+/// Trailer that contains the milliseconds to wait before a retry, only if known.
 const RETRY_AFTER_MS: &str = "vic-retry-after-ms";
 
 /// Maximum size of a hint, in bytes: trailers count against the peer's header limit, often 16 KiB.
 const MAX_HINT: usize = 2 << 10;
 
-/// Maximum size of a message, in bytes, for the same reason; percent-encoding may triple it.
+/// Maximum size of a message in bytes. Like a hint it counts against the header limit; percent-encoding may triple it.
 const MAX_MESSAGE: usize = 2 << 10;
 
-/// Converts an error to a status.
+/// Converts an error to a gRPC status.
 pub fn from_error(error: Error) -> Status {
     let mut metadata = MetadataMap::new();
     if let Some(hint) = &error.hint {
@@ -40,7 +40,7 @@ pub fn from_error(error: Error) -> Status {
     if ErrorCode::from_grpc(error.code.grpc_code()) != error.code || error.code == ErrorCode::Internal {
         metadata.insert(CODE, MetadataValue::from_static(error.code.name()));
     }
-    // Without a given wait, an exhausted resource is usually free again after a second.
+    // If an exhausted resource gives no retry time, suggest a second: it is usually free again by then.
     let moment = (error.code == ErrorCode::ResourceExhausted).then_some(Duration::from_secs(1));
     if let Some(wait) = error.retry_after.or(moment) {
         metadata.insert(RETRY_AFTER, MetadataValue::from(wait.as_millis().div_ceil(1_000).max(1) as u64));
@@ -51,8 +51,8 @@ pub fn from_error(error: Error) -> Status {
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
 }
 
-/// Converts tonic's `INTERNAL` for an undecodable message to `INVALID_ARGUMENT`, because the caller caused it. Internal
-/// errors of vic itself carry the code trailer.
+/// Converts tonic's `INTERNAL` for a message that cannot be decoded to `INVALID_ARGUMENT`, because the caller caused it.
+/// Internal errors of vic itself are kept; they carry the code trailer.
 pub fn whose<B: Default>(response: http::Response<B>) -> http::Response<B> {
     match response.extensions().get::<Status>() {
         Some(status) if status.code() == Code::Internal && !status.metadata().contains_key(CODE) => {
@@ -62,10 +62,10 @@ pub fn whose<B: Default>(response: http::Response<B>) -> http::Response<B> {
     }
 }
 
-/// Converts a status to an error, also a status of the transport that is not from [`from_error`].
+/// Converts a gRPC status to an error, also a status of the transport that [`from_error`] did not create.
 pub fn into_error(status: &Status) -> Error {
     let code = match status.code() {
-        // tonic's code for a message above its size limit.
+        // tonic uses this code for a message above its size limit.
         Code::OutOfRange => ErrorCode::InvalidArgument,
         Code::Unimplemented => ErrorCode::FailedPrecondition,
         Code::Unauthenticated => ErrorCode::PermissionDenied,
@@ -93,7 +93,7 @@ pub fn into_error(status: &Status) -> Error {
     Error { code, message, hint, field: trailer(FIELD), retry_after: wait.map(Duration::from_millis) }
 }
 
-/// Truncates at a character boundary.
+/// Truncates a text to at most `max` bytes, at a character boundary.
 fn shorten(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

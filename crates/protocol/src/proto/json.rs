@@ -1,20 +1,20 @@
-//! Parses JSON requests; errors name the offending field.
+//! Parses JSON requests; errors name the invalid field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Maximum size of JSON in one field of a message, in bytes. Arguments, queries and schemas have a few KiB. Parsed JSON
-/// takes some twenty times as much memory, before the request is admitted.
+/// Maximum size in bytes of JSON in one field of a message. Arguments, queries and schemas have a few KiB. Parsed JSON
+/// takes some twenty times as much memory, before the limit on concurrent requests applies.
 pub const MAX_JSON: usize = 256 << 10;
 
-/// Maximum size of JSON with files of proposals, in bytes: some ten thousand proposals, more than a model reads.
+/// Maximum size in bytes of JSON with graph proposals: some ten thousand proposals, more than a model can process.
 pub const MAX_PROPOSALS: usize = 4 << 20;
 
-/// Parses a JSON object into a request. An error names the field.
+/// Parses a JSON object into a request. An error names the invalid field.
 pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    // serde would take an array for the fields in order.
+    // Reject any JSON but an object: serde would accept an array and assign its items to the fields in order.
     if bytes.iter().find(|it| !it.is_ascii_whitespace()).is_some_and(|it| *it != b'{') {
         return Err(Error::invalid("cannot understand the request: it is not a JSON object"));
     }
@@ -23,9 +23,9 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         let field = match (path.as_str(), field_in_message(&message)) {
-            // serde_path_to_error writes `?` where the parser itself failed.
+            // Take the field from serde's message if the path ends with `?`: the parser itself failed there.
             (path, named) if path == "." || path.ends_with('?') => named,
-            // For a missing or unknown field, the path is that of its parent.
+            // Append a missing or unknown field, because the path then ends at its parent.
             (path, Some(named)) if !path.ends_with(&named) => Some(format!("{path}.{named}")),
             (path, _) => Some(path.to_string()),
         };
@@ -38,25 +38,27 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// Parses the JSON in a field of a message, if it has at most `most` bytes.
 ///
 /// # Errors
-/// `ResourceExhausted` when it is larger; `InvalidArgument` when it is not JSON. Both name the field.
+/// `ResourceExhausted` if the field is larger; `InvalidArgument` if it is not JSON. Both name the field.
 pub fn json_field(field: &str, text: &str, most: usize) -> Result<Value> {
     check_size(field, text.len(), most)?;
     serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is not JSON: {error}")).field(field))
 }
 
-/// Rejects a field larger than `most` bytes.
+/// Returns an error if a field has more than `most` bytes.
 ///
 /// # Errors
-/// `ResourceExhausted`, with field and limit.
+/// `ResourceExhausted` with the field and the limit.
 pub fn check_size(field: &str, bytes: usize, most: usize) -> Result<()> {
     if bytes <= most {
         return Ok(());
     }
     let text = format!("`{field}` has {bytes} bytes; the limit is {most}");
-    Err(Error::new(ErrorCode::ResourceExhausted, text).field(field).hint("send it in smaller parts"))
+    Err(Error::new(ErrorCode::ResourceExhausted, text)
+        .field(field)
+        .hint("send the content in several smaller requests"))
 }
 
-/// Returns the field in serde's messages "missing field `x`" and "unknown field `x`".
+/// Returns the field that serde's message "missing field `x`" or "unknown field `x`" names.
 pub fn field_in_message(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("field `")?;
     rest.split_once('`').map(|(name, _)| name.to_string())
@@ -90,7 +92,7 @@ mod tests {
     fn json_field_limit_is_checked_before_parsing() {
         let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 3) / 2));
         assert!(json_field("args_json", &list(MAX_JSON - 1), MAX_JSON).is_ok());
-        // Invalid JSON, which is only noticed if the limit is not checked first.
+        // The long text is invalid JSON too: it must be rejected for its size, before it is parsed.
         let long = format!("{}x", list(MAX_JSON + 1));
         for (text, code) in [(long.as_str(), ErrorCode::ResourceExhausted), ("[0,", ErrorCode::InvalidArgument)] {
             let error = json_field("args_json", text, MAX_JSON).unwrap_err();

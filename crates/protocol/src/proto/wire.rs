@@ -1,5 +1,5 @@
-//! Types and stubs that `build.rs` generates from `proto/`. Only `crate::serve::convert`, the adapter and the client use
-//! them.
+//! Types and stubs that `build.rs` generates from `proto/`. Only the conversions, the daemon's gRPC service and the client
+//! use them.
 
 #![allow(
     missing_docs,
@@ -13,5 +13,5 @@
 
 tonic::include_proto!("vic.v1");
 
-/// Compiled proto files, for reflection.
+/// Descriptor set of the proto files, which gRPC reflection serves.
 pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("vic");

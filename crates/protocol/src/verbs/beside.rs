@@ -1,4 +1,4 @@
-//! The management calls: views, jobs, stored results, help and schemas. They take no common fields.
+//! The management calls of the corpus API: views, jobs, stored results, help and schemas. They take no common fields.
 
 use crate::verbs::verb::{
     FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field,
@@ -8,7 +8,7 @@ const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml
 const NAME: Field = required_field("name", SHORT_TEXT, "its name");
 const ID: Field = required_field("id", SHORT_TEXT, "its id");
 
-/// Every management call. The forms of VIEW are selected by `action`.
+/// Every management call. The field `action` selects the form of VIEW.
 pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "VIEW",

@@ -1,16 +1,16 @@
-//! One request of every form with its answer. Tests run them on `tests/data/examples`; its documents have
-//! the numbers 1 to 3.
+//! A sample request and answer for every form of every verb. Tests run them on the documents in `tests/data/examples`,
+//! which have the ids 1 to 3.
 
-/// A sample request of a form and its answer.
+/// A sample request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example {
-    /// The verb.
+    /// Name of the verb.
     pub verb: &'static str,
-    /// The form; empty for an only form.
+    /// Name of the form; empty if the verb has only one.
     pub form: &'static str,
-    /// The fields of the request without `form`.
+    /// Fields of the request as JSON, without `form`.
     pub request: &'static str,
-    /// The shortened `data` of the answer; everything in it is also in the full answer.
+    /// `data` of the answer as JSON, shortened: everything in it is also in the full answer.
     pub response: &'static str,
 }
 
@@ -18,7 +18,7 @@ const fn example(verb: &'static str, form: &'static str, request: &'static str, 
     Example { verb, form, request, response }
 }
 
-/// An example of every form.
+/// One example for every form.
 pub const EXAMPLES: &[Example] = &[
     example("INGEST", "", r#"{"paths":["/home/me/gauges"]}"#, r#"{"session":1,"files":3,"indexed":3,"failed":0}"#),
     example(

@@ -1,20 +1,20 @@
-//! The schemas of EXTRACT: the fields and filters of their objects.
+//! The object schemas of the verb EXTRACT: which fields each kind of object has, and by which filters it can be selected.
 
 use crate::verbs::verb::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, optional_field};
 
-/// One schema of EXTRACT.
+/// One object schema of EXTRACT.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectSchema {
-    /// The name.
+    /// Name of the schema, e.g. `Table`.
     pub name: &'static str,
-    /// The fields of its objects with their JSON types, besides the place and the confidence; a type that ends with `?`
-    /// marks a field that an object may lack.
+    /// Fields of the schema's objects with their JSON types, in addition to location and confidence; an object may lack a
+    /// field whose type ends with `?`.
     pub fields: &'static [(&'static str, &'static str)],
-    /// The filters of its objects, in addition to [`ANY_FILTERS`].
+    /// Filters for the schema's objects, in addition to [`ANY_FILTERS`].
     pub filters: &'static [Field],
 }
 
-/// Filters of the objects of every schema.
+/// Filters for the objects of every schema.
 pub const ANY_FILTERS: &[Field] = &[
     optional_field("file", FieldKind::File, "only of this file"),
     optional_field("content_type", SHORT_TEXT, "only of documents of this type"),
@@ -22,7 +22,7 @@ pub const ANY_FILTERS: &[Field] = &[
     optional_field("contains", LONG_TEXT, "only objects that hold this text, in any case"),
 ];
 
-/// The schemas of EXTRACT.
+/// Every object schema of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[
     ObjectSchema {
         name: "Code",
@@ -78,5 +78,5 @@ pub const SCHEMAS: &[ObjectSchema] = &[
     },
 ];
 
-/// The names of [`SCHEMAS`], in their order.
+/// Names of the [`SCHEMAS`], in the same order.
 pub const SCHEMA_NAMES: &[&str] = &["Code", "Definition", "Table", "Quote", "Methodology", "Citation", "Reference"];

@@ -1,13 +1,13 @@
-//! The eleven verbs.
+//! The eleven verbs of the corpus API, with their forms and fields.
 
 use crate::verbs::objects::SCHEMA_NAMES;
 use crate::verbs::verb::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field};
 
-/// Every verb. The list is closed.
+/// Every verb. The list is fixed for this version of the API.
 pub const VERBS: &[Verb] =
     &[INGEST, EXTRACT, NORMALIZE, COMPARE, DETECT, TRACE, SCORE, QUERY, DELTA, SUMMARIZE, EXPLAIN_FAILURE];
 
-/// The names of [`VERBS`], in their order.
+/// Names of the [`VERBS`], in the same order.
 pub const VERB_NAMES: &[&str] = &[
     "INGEST",
     "EXTRACT",
@@ -22,7 +22,7 @@ pub const VERB_NAMES: &[&str] = &[
     "EXPLAIN_FAILURE",
 ];
 
-/// Ranking criteria for authority.
+/// Criteria by which documents can be ranked for authority.
 pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
 const OBJECTIVE: Field =

@@ -1,72 +1,72 @@
-//! Verbs, their forms and their fields.
+//! The types that describe the verbs of the corpus API, their forms and their fields.
 
-/// The type of a field.
+/// Type of a field of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldKind {
     /// A non-empty text with at most this many characters.
     Text(usize),
     /// True or false.
     Flag,
-    /// A whole number between bounds, both included.
+    /// A whole number between these bounds, inclusive.
     Whole(i64, i64),
-    /// A number between bounds, both included.
+    /// A number between these bounds, inclusive.
     Number(f64, f64),
-    /// One of these names, in any case.
+    /// One of these names; case is ignored.
     Choice(&'static [&'static str]),
     /// An ISO 8601 date or date-time.
     Moment,
-    /// A boolean filter over metadata.
+    /// A boolean filter over metadata, e.g. `year>=2020 AND has_abstract`.
     Filter,
-    /// A file of the view: its number, its path or the end of its path.
+    /// A file of the view, given by its id, its path or the end of its path.
     File,
-    /// A state to compare with: a session number or a result id.
+    /// An earlier state to compare with, given by a session id or a result id.
     Baseline,
-    /// At most this many texts.
+    /// A list of at most this many texts.
     Texts(usize),
-    /// At most this many files.
+    /// A list of at most this many files.
     Files(usize),
     /// An object with these fields and no others.
     Object(&'static [Field]),
-    /// An object with fields that depend on the requested schema.
+    /// An object whose fields depend on the requested schema of EXTRACT.
     SchemaFilters,
 }
 
 /// One field of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// The name in snake_case; the command line writes it with `-`.
+    /// Name in snake_case; the command line writes it with `-`.
     pub name: &'static str,
-    /// The type of its value.
+    /// Type of the field's value.
     pub kind: FieldKind,
-    /// Whether every request needs it.
+    /// Whether every request must contain the field.
     pub required: bool,
-    /// A description for help and schemas.
+    /// Description for help and schemas.
     pub about: &'static str,
 }
 
-/// One form of a verb. A verb without forms has one form without a name.
+/// One form of a verb. A verb without forms has a single form with an empty name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
-    /// The name; empty for an only form.
+    /// Name of the form; empty if the verb has only one.
     pub name: &'static str,
-    /// A description of its answer.
+    /// Description of the answer.
     pub about: &'static str,
-    /// Its own fields, in addition to [`COMMON_FIELDS`].
+    /// Fields of the form, in addition to [`COMMON_FIELDS`].
     pub fields: &'static [Field],
 }
 
-/// One verb.
+/// One verb of the corpus API.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verb {
-    /// The name in upper case.
+    /// Name of the verb in upper case.
     pub name: &'static str,
-    /// When to use it.
+    /// When to use the verb.
     pub when: &'static str,
-    /// What it does not do.
+    /// What the verb does not do.
     pub never: &'static str,
-    /// Mistakes that are rejected.
+    /// Mistakes for which a request is rejected.
     pub refuses: &'static str,
-    /// The forms; never empty.
+    /// Forms of the verb; never empty.
     pub forms: &'static [Form],
 }
 
@@ -86,7 +86,7 @@ pub(super) const LONG_TEXT: FieldKind = FieldKind::Text(500);
 pub(super) const SHORT_TEXT: FieldKind = FieldKind::Text(100);
 pub(super) const FORMATS: &[&str] = &["json", "yaml", "csv"];
 
-/// Fields of every verb.
+/// Fields that every verb takes.
 pub const COMMON_FIELDS: &[Field] = &[
     optional_field("view", SHORT_TEXT, "a saved view; without view and session it is the whole warehouse"),
     optional_field("session", FieldKind::Whole(1, i64::MAX), "the files of one ingest run, as they were"),
@@ -98,7 +98,7 @@ pub const COMMON_FIELDS: &[Field] = &[
 ];
 
 impl Verb {
-    /// Returns the fields of a form: its own first, then the common ones that it does not redefine.
+    /// Returns the fields of a form: first those of the form, then the common fields that the form does not redefine.
     pub fn fields(form: &'static Form) -> impl Iterator<Item = &'static Field> {
         let common = COMMON_FIELDS.iter().filter(|it| !form.fields.iter().any(|own| own.name == it.name));
         form.fields.iter().chain(common)

@@ -14,7 +14,7 @@ fn verbatim(line: u32, bytes: Range<u64>) -> Anchor {
     Anchor { line_start: Some(line), line_end: Some(line), byte_start, byte_end, verbatim: true, ..Anchor::default() }
 }
 
-/// Builds a chunk: `headings` form its context, `body` gives its anchor.
+/// Builds a chunk with these headings, and a body of these parts with their anchors.
 fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
     let mut text = headings.iter().map(|it| it.0).collect::<Vec<_>>().join(HEADING_SEPARATOR);
     let mut pieces = Vec::new();
@@ -42,7 +42,7 @@ fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
     }
 }
 
-/// Returns the place of these words of the body.
+/// Returns the location of these words, which must occur in the body.
 fn anchor_of_words(chunk: &Chunk, words: &str) -> Anchor {
     let at = chunk.body().find(words).unwrap();
     chunk.body_anchor(at..at + words.len())

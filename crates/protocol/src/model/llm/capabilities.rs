@@ -1,13 +1,13 @@
-//! Models of a backend: their names, kinds of work and capabilities, as reported by the backend.
+//! The models of a language model backend: names, kinds of work, limits and load, as the backend reports them.
 
 use serde::{Deserialize, Serialize};
 
-/// Default limit of an answer, if the model reports none: more tokens than any model produces.
+/// Maximum tokens of an answer, if the model reports no limit: more tokens than any model produces.
 const DEFAULT_MAX_TOKENS: u32 = 1 << 17;
-/// Upper limit of common samplers.
+/// Maximum temperature, if the model reports no limit: the limit of common servers.
 const DEFAULT_MAX_TEMPERATURE: f32 = 2.0;
 
-/// Replacement for a host name that the caller may not see.
+/// Shown in place of a host name that the caller may not see.
 const REMOTE_HOST_LABEL: &str = "another machine";
 
 /// Name of a model on its backend, e.g. `nemotron-3-nano`.
@@ -21,14 +21,14 @@ impl From<&str> for ModelId {
     }
 }
 
-/// The kind of work of a request.
+/// The kind of work that a request asks of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadKind {
     /// A conversation.
     #[default]
     Chat,
-    /// Continues a text.
+    /// Continuation of a text.
     Completion,
     /// A conversation in which the model may call tools.
     Tool,
@@ -54,25 +54,25 @@ impl WorkloadKind {
     }
 }
 
-/// One model.
+/// A model and what it can do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelCapability {
-    /// Its name.
+    /// Name of the model.
     pub id: ModelId,
     /// Maximum tokens of prompt and answer together, if reported.
     pub max_context_tokens: Option<u32>,
     /// Maximum tokens of one answer.
     pub max_tokens: u32,
-    /// Highest temperature.
+    /// Maximum sampling temperature.
     pub max_temperature: f32,
-    /// Supported kinds of work.
+    /// Kinds of work that the model supports.
     pub workloads: Vec<WorkloadKind>,
-    /// The host to which the backend forwards it, if any.
+    /// The host that runs the model, if the backend forwards its requests to another host.
     pub passed_on_to: Option<String>,
 }
 
 impl ModelCapability {
-    /// Capabilities of a model with only a known name: everything that common models can do is allowed.
+    /// Returns the capabilities of a model if only its name is known: everything that common models can do.
     pub fn with_defaults(id: ModelId) -> ModelCapability {
         use WorkloadKind::{Chat, Completion, Tool, Vision};
         ModelCapability {
@@ -87,13 +87,13 @@ impl ModelCapability {
 }
 
 impl ModelCapability {
-    /// Hides the host that runs the model, for callers that may not see it. That it is remote stays visible.
+    /// Replaces the name of the host that runs the model, for callers that may not see it. That it is remote stays visible.
     #[must_use]
     pub fn without_place(self) -> ModelCapability {
         ModelCapability { passed_on_to: self.passed_on_to.map(|_| REMOTE_HOST_LABEL.into()), ..self }
     }
 
-    /// Finds a model by name. Ollama appends `:latest` to names without a tag.
+    /// Finds a model by name. A name without a tag also matches with `:latest`, which Ollama appends.
     pub fn find_by_name<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
         let latest = format!("{}:latest", id.0);
         models.iter().find(|it| it.id == *id).or_else(|| models.iter().find(|it| it.id.0 == latest))
@@ -110,40 +110,40 @@ pub struct ModelLimits {
 }
 
 impl ModelLimits {
-    /// Returns the limits of a model with at most `configured` tokens of context.
+    /// Returns the limits for requests to a model; `configured` is the maximum context of the settings, in tokens.
     pub fn for_model(model: &ModelCapability, configured: u32) -> ModelLimits {
         let context_tokens = model.max_context_tokens.map_or(configured, |it| it.min(configured));
         ModelLimits { context_tokens, answer_tokens: model.max_tokens.min(context_tokens) }
     }
 }
 
-/// The load of a backend.
+/// The number of requests that a backend runs and that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueState {
-    /// Running requests.
+    /// Number of running requests.
     pub running: usize,
-    /// Waiting requests.
+    /// Number of waiting requests.
     pub waiting: usize,
-    /// Maximum running requests.
+    /// Maximum number of running requests.
     pub most_running: usize,
-    /// Maximum waiting requests; further ones are rejected.
+    /// Maximum number of waiting requests; further requests are rejected.
     pub most_waiting: usize,
 }
 
-/// A snapshot of a backend.
+/// The models and the load of a backend at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CapabilitySnapshot {
     /// Kind of backend: `ollama`, `openai`, `command` or `mock`.
     pub backend: String,
-    /// Its address or program. Empty for callers that may not see it.
+    /// Address or program of the backend. Empty for callers that may not see it.
     pub place: String,
-    /// The default model.
+    /// The model for requests that name none.
     pub default_model: ModelId,
-    /// Its models, by name.
+    /// Models of the backend, sorted by name.
     pub models: Vec<ModelCapability>,
-    /// Its load.
+    /// Running and waiting requests.
     pub queue: QueueState,
-    /// When it was taken, in milliseconds since the epoch.
+    /// Time of the snapshot, in milliseconds since the epoch.
     pub taken_at: i64,
 }
 
@@ -155,7 +155,7 @@ impl CapabilitySnapshot {
         CapabilitySnapshot { place: String::new(), models, ..self }
     }
 
-    /// Finds a model by name, with or without Ollama's `:latest`.
+    /// Finds a model by name, with or without the tag `:latest` of Ollama.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
         ModelCapability::find_by_name(&self.models, id)
     }

@@ -1,4 +1,4 @@
-//! The events of a request, in order. A final event always follows.
+//! The events of a request to a language model, in order. The last one is always a final event.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::tool::ToolError;
 
-/// The id of a running request. Unguessable.
+/// The id of a running request: random, so that other callers cannot guess it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TaskId(pub String);
 
 impl TaskId {
-    /// Creates a random id.
+    /// Creates a random task id.
     pub fn random() -> Result<TaskId> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
@@ -38,11 +38,11 @@ pub enum FinishReason {
     Length,
     /// The model called tools for the caller to run.
     ToolCalls,
-    /// The server's content filter ended it.
+    /// The content filter of the server ended the answer.
     ContentFilter,
-    /// The request was cancelled.
+    /// The caller cancelled the request.
     Cancelled,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
@@ -66,7 +66,7 @@ impl FinishReason {
     }
 }
 
-/// Token counts, if the server reports them.
+/// Numbers of tokens, if the server reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Tokens of the prompts.
@@ -75,63 +75,63 @@ pub struct Usage {
     pub answer_tokens: u64,
 }
 
-/// One event. The last is always [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`].
+/// One event of a request. The last is always [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum LlmStreamEvent {
     /// The request was accepted.
     Started {
-        /// Its id, for cancellation.
+        /// Id of the request, with which it can be cancelled.
         task_id: TaskId,
-        /// Milliseconds since the epoch.
+        /// Time of acceptance, in milliseconds since the epoch.
         accepted_at: i64,
     },
-    /// More text.
+    /// The next piece of the answer's text.
     Token {
-        /// The text.
+        /// Text of the piece.
         text: String,
-        /// Counted from 0.
+        /// Number of the piece, from 0.
         index: u64,
     },
     /// The model calls a tool.
     ToolCall {
-        /// The tool's name.
+        /// Name of the tool.
         descriptor_name: String,
-        /// Links the result to the call.
+        /// Id of the call, which its result repeats.
         invocation_id: String,
-        /// Arguments as written by the model.
+        /// Arguments of the call as JSON, as the model wrote them.
         arguments_json: String,
     },
     /// A registered tool returned a result, which was sent to the model.
     ToolResult {
-        /// The call.
+        /// Id of the call.
         invocation_id: String,
-        /// Its result.
+        /// Result of the tool, as JSON.
         payload_json: String,
     },
-    /// A registered tool failed or was not run; the model was told.
+    /// A registered tool failed or was not run; the error was sent to the model.
     ToolError {
-        /// The call.
+        /// Id of the call.
         invocation_id: String,
-        /// The error.
+        /// Why the call failed.
         error: ToolError,
     },
-    /// The request is retried, as the retry policy allows.
+    /// An attempt failed, and the retry policy allows another one.
     Retrying {
-        /// The next attempt, from 2.
+        /// Number of the next attempt, from 2.
         attempt: u32,
-        /// The error of the last attempt.
+        /// Error message of the failed attempt.
         message: String,
-        /// Milliseconds until the next attempt.
+        /// Milliseconds until the next attempt starts.
         delay_ms: u64,
     },
-    /// Latency, queue position and token counts.
+    /// Measurements of the request so far: latency, queue position and token counts.
     Metrics {
         /// Milliseconds since the request was accepted.
         latency_ms: Option<u64>,
-        /// Requests ahead of this one.
+        /// Number of requests that will run before this one.
         queue_depth: Option<u64>,
-        /// Tokens so far.
+        /// Tokens used so far.
         usage: Option<Usage>,
     },
     /// The request ended normally.
@@ -144,13 +144,13 @@ pub enum LlmStreamEvent {
         /// The error code, for programs.
         #[serde(serialize_with = "serialize_code")]
         code: ErrorCode,
-        /// The message, one sentence.
+        /// Error message, one sentence.
         message: String,
-        /// A hint for the user.
+        /// What the user can do about the error.
         hint: Option<String>,
-        /// Whether a retry can help, if known.
+        /// Whether a retry of the request can help, if known.
         retriable: Option<bool>,
-        /// Milliseconds to wait before it, if the backend says so.
+        /// Milliseconds to wait before a retry, if the backend reports it.
         retry_after_ms: Option<u64>,
     },
 }
@@ -160,7 +160,7 @@ fn serialize_code<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::O
 }
 
 impl LlmStreamEvent {
-    /// Converts an error into a final event.
+    /// Converts an error into the final event [`LlmStreamEvent::Error`].
     pub fn from_error(error: &Error) -> LlmStreamEvent {
         let retriable = match error.code {
             ErrorCode::Unavailable
@@ -184,10 +184,10 @@ impl LlmStreamEvent {
         matches!(self, LlmStreamEvent::Completed { .. } | LlmStreamEvent::Error { .. })
     }
 
-    /// Converts an error event into an error, for callers that need no other detail.
+    /// Converts an error event into an [`Error`] and passes on every other event.
     ///
     /// # Errors
-    /// The error of the event.
+    /// The error of an error event.
     pub fn into_result(self) -> Result<LlmStreamEvent> {
         match self {
             LlmStreamEvent::Error { code, message, hint, retry_after_ms, .. } => {
@@ -199,25 +199,25 @@ impl LlmStreamEvent {
     }
 }
 
-/// Record of a stream: a hash chain over all events, which reveals removed or changed events.
+/// Record of the events of a request, with a hash chain over all of them that reveals removed or changed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProofRecord {
-    /// The task, once accepted.
+    /// Id of the request, once accepted.
     pub task_id: Option<TaskId>,
-    /// Number of events.
+    /// Number of events recorded.
     pub events: u64,
-    /// BLAKE3, in hex, of the last event's JSON and the previous hash.
+    /// Final hash of the chain: BLAKE3, in hex, of the last event's JSON and the previous hash.
     pub seal: String,
-    /// Why it ended; `None` if it ended with an error.
+    /// Why the answer ended; `None` if the request ended with an error.
     pub finish_reason: Option<FinishReason>,
     /// Token counts, if the server reports them.
     pub usage: Usage,
-    /// From acceptance to the end.
+    /// Time from acceptance to the end of the request.
     pub latency: Option<Duration>,
 }
 
 impl ProofRecord {
-    /// Adds the next event.
+    /// Adds the next event to the record.
     pub fn add(&mut self, event: &LlmStreamEvent) {
         self.events += 1;
         self.seal = extend_hash_chain(&self.seal, event);
@@ -233,7 +233,7 @@ impl ProofRecord {
     }
 }
 
-/// Returns the hash chain extended by one event.
+/// Returns the hash of `event` and the previous hash `before`, which extends the hash chain by one event.
 pub fn extend_hash_chain(before: &str, event: &LlmStreamEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes());
@@ -260,7 +260,7 @@ mod tests {
                     "retriable": true, "retry_after_ms": 1000 })
         );
         assert_eq!(event.into_result().unwrap_err(), error);
-        // Without a server delay, none is invented.
+        // If the server reports no delay, the event must not contain one either.
         let silent = LlmStreamEvent::from_error(&Error::new(ErrorCode::Unavailable, "away"));
         assert!(matches!(silent, LlmStreamEvent::Error { retry_after_ms: None, retriable: Some(true), .. }));
     }

@@ -1,29 +1,29 @@
-//! Policies of the caller: retries, stop sequences and tool rounds. Each emits an event when it acts.
+//! Rules that a caller sets for a request: retries, stop sequences and tool rounds. Each emits an event when it applies.
 
 use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Maximum stop sequences that common servers accept.
+/// Maximum number of stop sequences: common servers accept no more.
 const MAX_STOPS: usize = 4;
-/// Maximum bytes of a stop sequence: each piece of an answer is compared with all its prefixes.
+/// Maximum bytes of a stop sequence: each piece of an answer is compared with every prefix of the sequence.
 const MAX_STOP_BYTES: usize = 1 << 10;
-/// Maximum attempts of a policy.
+/// Maximum attempts that a retry policy may allow.
 const MAX_ATTEMPTS: u32 = 10;
 
 /// When and how often a request is retried. Retries stop after the first token, so that no text is delivered twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Total attempts, including the first.
+    /// Maximum number of attempts, including the first.
     pub attempts: u32,
-    /// Backoff before the second attempt; it doubles each time.
+    /// Wait before the second attempt; it doubles before each further attempt.
     pub initial_backoff: Duration,
-    /// Error codes that are retried.
+    /// Codes of the errors after which the request is retried.
     pub codes: Vec<ErrorCode>,
 }
 
 impl RetryPolicy {
-    /// Creates a policy with so many attempts for errors that a retry may fix: a busy or unreachable server.
+    /// Creates a policy with this many attempts for errors that a retry may fix: a busy or unreachable server.
     pub fn with_attempts(attempts: u32) -> RetryPolicy {
         let codes = vec![ErrorCode::Unavailable, ErrorCode::ResourceExhausted];
         RetryPolicy { attempts, initial_backoff: Duration::from_millis(250), codes }
@@ -37,14 +37,14 @@ impl RetryPolicy {
     }
 }
 
-/// Policies of a request.
+/// Rules for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guardrails {
-    /// Stop sequences; the answer ends before the first of them.
+    /// Stop sequences: the answer ends before the first one that the model writes.
     pub stop: Vec<String>,
     /// Retry policy; `None` means one attempt.
     pub retry: Option<RetryPolicy>,
-    /// Maximum rounds of tool calls; after the last, the stream ends with an error.
+    /// Maximum rounds of tool calls; if the model then calls another tool, the stream ends with an error.
     pub max_tool_rounds: u32,
 }
 
@@ -55,7 +55,7 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Checks that the values are valid.
+    /// Checks that the numbers and lengths are within their limits.
     pub fn validate(&self) -> Result<()> {
         let sequence = |it: &String| (1..=MAX_STOP_BYTES).contains(&it.len());
         if self.stop.len() > MAX_STOPS || !self.stop.iter().all(sequence) {
@@ -72,7 +72,7 @@ impl Guardrails {
     }
 }
 
-/// Passes text through up to a stop sequence, even one split across pieces.
+/// Passes on the text of an answer up to the first stop sequence, even one that is split across pieces.
 pub struct StopFilter {
     stops: Vec<String>,
     held: String,
@@ -84,7 +84,7 @@ impl StopFilter {
         StopFilter { stops: stops.to_vec(), held: String::new() }
     }
 
-    /// Adds a piece; returns the text that can be shown, and whether a stop sequence was found.
+    /// Adds a piece; returns the text that is safe to show, and whether a stop sequence was found.
     pub fn push(&mut self, piece: &str) -> (String, bool) {
         self.held.push_str(piece);
         if let Some(at) = self.stops.iter().filter_map(|it| self.held.find(it)).min() {
@@ -96,7 +96,7 @@ impl StopFilter {
         (std::mem::replace(&mut self.held, rest), false)
     }
 
-    /// Returns the retained text at the end.
+    /// Returns, at the end of the answer, the text that was held back as a possible start of a stop sequence.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(millis(policy.next_delay(2, &away)), Some(500));
         assert_eq!(policy.next_delay(3, &away), None);
         assert_eq!(policy.next_delay(1, &Error::not_found("model")), None);
-        // A longer delay requested by the server takes precedence.
+        // If the server requests a longer delay than the policy, the server's delay applies.
         assert_eq!(millis(policy.next_delay(1, &away.clone().retry_after(Duration::from_secs(3)))), Some(3_000));
         assert_eq!(millis(policy.next_delay(2, &away.retry_after(Duration::from_millis(1)))), Some(500));
     }

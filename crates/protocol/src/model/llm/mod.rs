@@ -1,4 +1,4 @@
-//! A request to a language model and the events that answer it.
+//! Requests to a language model, and the events that the daemon sends in reply.
 
 pub mod capabilities;
 pub mod event;

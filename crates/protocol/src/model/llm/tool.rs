@@ -1,4 +1,4 @@
-//! A call of a tool that gave no result.
+//! The error of a tool call that gave no result.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolFault {
-    /// No tool has that name.
+    /// There is no tool with the called name.
     Unknown,
     /// The arguments are not valid JSON or violate the schema; the tool was not run.
     InvalidArguments,
-    /// It timed out.
+    /// The tool took longer than its time limit.
     Timeout,
-    /// Its result is too large.
+    /// The tool's result is larger than the limit.
     TooLarge,
-    /// It failed.
+    /// The tool returned an error.
     Failed,
 }
 
@@ -40,22 +40,22 @@ impl ToolFault {
     }
 }
 
-/// A failed tool call. The model and the caller are told; there is no retry.
+/// A failed tool call. Reported to the model and to the caller; the call is not retried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolError {
-    /// The kind of failure, for programs.
+    /// Kind of failure, for programs.
     pub kind: ToolFault,
-    /// The message, one sentence.
+    /// Error message, one sentence.
     pub message: String,
 }
 
 impl ToolError {
-    /// Creates an error of a kind.
+    /// Creates an error of this kind.
     pub fn new(kind: ToolFault, message: impl Into<String>) -> ToolError {
         ToolError { kind, message: message.into() }
     }
 
-    /// Returns the result sent to the model.
+    /// Returns the JSON that is sent to the model as the result of the call.
     pub fn payload(&self) -> Value {
         json!({ "error": { "kind": self.kind, "message": self.message } })
     }

@@ -1,4 +1,4 @@
-//! Conversions of questions, plans, answers, searches and audit records.
+//! Conversions of questions, plans, answers, searches and audit records between model and wire types.
 
 use crate::error::{Error, Result};
 use crate::model;

@@ -1,4 +1,4 @@
-//! Conversions of corpus calls, which carry JSON as text.
+//! Conversions of calls of the corpus API between model and wire types; requests and replies are JSON text on the wire.
 
 use crate::error::{Error, ErrorCode};
 use crate::model::{CorpusReply, CorpusRequest};
@@ -41,7 +41,7 @@ impl TryFrom<wire::CorpusResponse> for CorpusReply {
         let wire::CorpusResponse { media_type, text, refused, accepted } = reply;
         let refused = match refused.as_str() {
             "" => None,
-            // An unknown code of a newer vic.
+            // A newer vic may send an error code that this version does not know.
             name => Some(ErrorCode::ALL.into_iter().find(|it| it.name() == name).unwrap_or(ErrorCode::Internal)),
         };
         Ok(CorpusReply { media_type, text, error_code: refused, accepted })

@@ -1,4 +1,4 @@
-//! Conversions of files: directory entries, catalog records, filters and extracted text.
+//! Conversions of directory entries, catalog records, filters and extracted text between model and wire types.
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -127,7 +127,7 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
-            // The other conditions are not part of the wire message; only questions use them.
+            // The wire message has no further conditions, because only questions use them.
             ..model::FileFilter::default()
         })
     }
@@ -191,7 +191,7 @@ impl TryFrom<wire::Block> for model::Block {
 
     fn try_from(it: wire::Block) -> Result<model::Block> {
         let kind = match wire::BlockKind::try_from(it.kind) {
-            // Keep the text of a heading with an invalid level.
+            // Do not reject a heading with an invalid level: its text is still useful.
             Ok(wire::BlockKind::Heading) => model::BlockKind::Heading(u8::try_from(it.heading_level).unwrap_or(6)),
             Ok(wire::BlockKind::ListItem) => model::BlockKind::ListItem,
             Ok(wire::BlockKind::Table) => model::BlockKind::Table,
@@ -230,7 +230,7 @@ impl TryFrom<wire::Document> for model::Document {
             truncated: it.truncated,
             pages: it.pages,
             pages_without_text: it.pages_without_text,
-            // Links and names are not sent: the graph and the catalog in the daemon use them.
+            // Links and names are not sent: only the graph and the catalog, inside the daemon, use them.
             ..model::Document::default()
         })
     }

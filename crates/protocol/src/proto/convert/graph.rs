@@ -1,4 +1,4 @@
-//! Requests about the graph.
+//! Conversions of graph requests between model and wire types.
 
 use serde_json::Value;
 
@@ -115,15 +115,15 @@ impl TryFrom<wire::GraphTool> for ToolSpec {
     }
 }
 
-/// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
+/// Maximum size of a graph import in bytes (64 MiB): a million edges as JSON with little more than their ends.
 pub const MAX_GRAPH: usize = 64 << 20;
-/// Reserve for the rest of the message, such as the name.
+/// Bytes reserved for the other fields of the message, such as the import's name.
 const MESSAGE_OVERHEAD: usize = 64 << 10;
 
-/// Checks that a graph of this size, read from `place`, fits into a request.
+/// Checks that a graph of this size, read from the file `place`, fits into a request.
 ///
 /// # Errors
-/// `ResourceExhausted`, with a hint.
+/// `ResourceExhausted`, with a hint to split the graph.
 pub fn check_size(bytes: u64, place: &str) -> Result<()> {
     let most = (MAX_GRAPH - MESSAGE_OVERHEAD) as u64;
     if bytes <= most {
@@ -135,7 +135,7 @@ pub fn check_size(bytes: u64, place: &str) -> Result<()> {
     ))
 }
 
-/// Builds the request for a drawing.
+/// Builds the request to draw or export a part of the graph.
 pub fn draw_request(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
     let shape = match shape {
         GraphShape::Json => wire::GraphShape::Json,

@@ -1,4 +1,4 @@
-//! Conversions of index jobs and status.
+//! Conversions of index jobs and the daemon's status between model and wire types.
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -187,7 +187,7 @@ impl TryFrom<wire::Status> for model::Status {
             auth_enabled: it.auth_enabled,
             upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
             paused: it.paused.map(TryInto::try_into).transpose()?,
-            // Absent from older daemons.
+            // Older daemons do not send this field.
             watch: it.watch.map(Into::into).unwrap_or_default(),
             memory_caps: into_all(it.memory_caps),
         })

@@ -1,4 +1,4 @@
-//! Conversions of language model requests; [`super::llm_events`] has the responses.
+//! Conversions of language model requests between model and wire types; [`super::llm_events`] converts the responses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::model::{PrivacyMode, ToolSpec};
 use crate::proto::convert::{WireEnum, wire};
 use crate::proto::json::{self, MAX_JSON};
 
-/// Hint for an unknown workload.
+/// Hint of the error for an unknown workload.
 const WORKLOADS_HINT: &str = "use `chat`, `completion`, `tool` or `vision`";
-/// Hint for an unknown role.
+/// Hint of the error for an unknown role.
 const ROLES_HINT: &str = "use `user`, `assistant` or `tool`";
-/// Maximum size of the parameters of all tools of a request, in bytes. A hundred tools have a fifth of it.
+/// Maximum size in bytes of the parameter schemas of all tools of a request. A hundred tools take a fifth of it.
 const MAX_TOOL_PARAMETERS_BYTES: usize = 1 << 20;
-/// Maximum size of a model name, in bytes. It is stored with the client created for it.
+/// Maximum size of a model name in bytes: the daemon keeps one client, with the name, for each model.
 const MAX_MODEL_NAME: usize = 1 << 10;
-/// Maximum size of a program or folder, in bytes: the longest path.
+/// Maximum size in bytes of the path of a program or folder: the longest path of the operating system.
 const MAX_PATH: usize = 4 << 10;
 /// Maximum number of arguments of a command, and their total size in bytes. A prompt of 100 KB fits in an argument.
 const MAX_ARGS: usize = 256;
 const MAX_ARGS_BYTES: usize = 256 << 10;
-/// Maximum timeout that a caller can set, in seconds.
+/// Maximum timeout in seconds that a caller can set.
 const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 
 impl TryFrom<wire::LlmBackend> for Override {
@@ -48,7 +48,7 @@ impl TryFrom<wire::LlmBackend> for Override {
     }
 }
 
-/// Rejects oversized names before they are looked up or stored.
+/// Rejects names and arguments that are too long, before the daemon looks them up or stores them.
 fn check_backend(it: &wire::LlmBackend) -> Result<()> {
     let short = |field: &str, bytes: usize, most: usize| {
         if bytes <= most {
@@ -149,7 +149,7 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
     }
 }
 
-/// Decodes the privacy mode. Unspecified allows everything, because the daemon's own mode restricts it further.
+/// Decodes the privacy mode. An unspecified mode allows everything, because the daemon's own mode restricts it further.
 pub fn privacy_mode(number: i32) -> Result<PrivacyMode> {
     Ok(WireEnum::decode(number)?.unwrap_or(PrivacyMode::CloudEmbeddingOk))
 }

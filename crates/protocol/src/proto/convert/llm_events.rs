@@ -1,4 +1,4 @@
-//! Conversions of language model capabilities and events; [`super::llm`] has the requests.
+//! Conversions of language model capabilities and events; [`super::llm`] converts the requests.
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::{
@@ -99,7 +99,7 @@ impl From<LlmStreamEvent> for wire::LlmEvent {
 }
 
 impl wire::LlmEvent {
-    /// Adds the proof to the final event.
+    /// Adds the proof record of the stream to its final event.
     pub fn with_proof(mut self, proof: ProofRecord) -> wire::LlmEvent {
         use wire::llm_event::Event;
         match &mut self.event {

@@ -1,7 +1,7 @@
-//! Conversions between model and wire types. Only this module uses both.
+//! Conversions between model types and generated wire types. No other module uses both.
 //!
-//! Model to wire never fails (`From`). Wire to model fails (`TryFrom`) when a peer omits a required field or sends an enum
-//! value unknown to this version. The service validates the values. Conversions of questions and answers are in `ask`.
+//! Model to wire never fails (`From`). Wire to model fails (`TryFrom`) if a peer omits a required field or sends an enum
+//! value unknown to this version. Other values are validated by the service, not here.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -22,7 +22,7 @@ mod table;
 
 pub use crate::proto::convert::llm::{embed_request, privacy_mode};
 
-/// Implements both directions for messages with the same fields on both sides.
+/// Implements both conversions for a type whose model and wire messages have the same fields.
 macro_rules! mirror {
     ($($name:ident { $($field:ident),+ $(,)? })+) => { $(
         impl From<model::$name> for wire::$name {
@@ -59,14 +59,14 @@ mirror! {
     TableCell { place, text }
 }
 
-/// A closed set of names, sent as a protobuf enum. Zero means unspecified.
+/// An enum whose names are sent as a protobuf enum, in which zero means unspecified.
 trait WireEnum: Sized {
-    /// Name of the set in messages.
+    /// Name of the enum in error messages.
     const NAME: &'static str;
 
     fn encode(self) -> i32;
 
-    /// Returns `None` for zero.
+    /// Returns the variant for a number on the wire, or `None` for zero.
     fn decode(number: i32) -> Result<Option<Self>>;
 
     fn require(number: i32) -> Result<Self> {
@@ -114,17 +114,17 @@ wire_enum! {
     }
 }
 
-/// Converts every item.
+/// Converts every item of a list.
 pub fn into_all<A: Into<B>, B>(items: Vec<A>) -> Vec<B> {
     items.into_iter().map(Into::into).collect()
 }
 
-/// Converts every item; fails with the first error.
+/// Converts every item of a list; fails with the first error.
 pub fn try_into_all<A, B: TryFrom<A, Error = Error>>(items: Vec<A>) -> Result<Vec<B>> {
     items.into_iter().map(B::try_from).collect()
 }
 
-/// Returns the path as text, and its bytes if the text is lossy.
+/// Returns the path as text, and also its bytes if the path is not UTF-8.
 fn encode_path(path: &Path) -> (String, Vec<u8>) {
     match path.to_str() {
         Some(text) => (text.into(), Vec::new()),

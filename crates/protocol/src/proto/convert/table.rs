@@ -1,4 +1,4 @@
-//! Conversions of table queries and results.
+//! Conversions of table queries and their results between model and wire types.
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -73,7 +73,7 @@ impl From<wire::TableRow> for model::TableRow {
     }
 }
 
-/// Implements both directions for messages with nested lists.
+/// Implements both conversions for messages that contain lists of other messages.
 macro_rules! nested {
     ($($name:ident { $($field:ident),* ; $($list:ident),* })+) => { $(
         impl From<model::$name> for wire::$name {

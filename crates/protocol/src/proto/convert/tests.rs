@@ -8,7 +8,7 @@ use prost::Message;
 use crate::model::{samples, *};
 use crate::proto::convert::*;
 
-/// Encodes and decodes a value, and expects it unchanged.
+/// Checks that a value stays the same when it is encoded and decoded.
 pub(super) fn check_round_trip<M, W>(value: M)
 where
     M: Clone + PartialEq + Debug + Into<W> + TryFrom<W>,
@@ -146,7 +146,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any bytes that a path may contain: all but NUL.
+    /// Generates paths of all bytes that a path may contain: all but NUL.
     fn path()(bytes in prop::collection::vec(1..=u8::MAX, 1..12)) -> PathBuf {
         PathBuf::from(OsString::from_vec(bytes))
     }
@@ -209,7 +209,7 @@ prop_compose! {
     }
 }
 
-/// Sends a value through JSON and expects it unchanged; an unknown field must be rejected.
+/// Checks that a value stays the same when converted to JSON and back, and that an unknown field is rejected.
 fn check_json<M>(value: &M)
 where
     M: Clone + PartialEq + Debug + serde::Serialize + serde::de::DeserializeOwned,

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The author of a message.
+/// The author of a message in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The program, on behalf of the user.
+    /// The program that calls the model, on behalf of the user.
     User,
     /// The model.
     Assistant,
@@ -30,44 +30,44 @@ impl Role {
     }
 }
 
-/// A tool call as written by the model.
+/// A tool call, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Links the result to the call.
+    /// Id of the call, which its result repeats.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments as written by the model, not validated yet.
+    /// Arguments of the call as the model wrote them, not validated yet.
     pub arguments_json: String,
 }
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The author.
+    /// Author of the message.
     pub role: Role,
-    /// The text. The caller marks document text as data.
+    /// Text of the message. The caller must mark document text as data, not as instructions.
     pub content: String,
     /// Tool calls that the model made in this message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// For a tool result: the id of the call, and the tool's name.
+    /// For a tool result: the id of the call and the name of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<(String, String)>,
 }
 
 impl Message {
-    /// Creates a plain message.
+    /// Creates a message without tool calls.
     pub fn new(role: Role, content: impl Into<String>) -> Message {
         Message { role, content: content.into(), tool_calls: Vec::new(), answers: None }
     }
 
-    /// Creates a message of the model with its tool calls.
+    /// Creates a message of the model that contains tool calls.
     pub fn with_calls(content: String, tool_calls: Vec<ToolCall>) -> Message {
         Message { tool_calls, ..Message::new(Role::Assistant, content) }
     }
 
-    /// Creates the message with the result of a call.
+    /// Creates the message that returns the result of a tool call to the model.
     pub fn result(call: &ToolCall, content: String) -> Message {
         Message { answers: Some((call.id.clone(), call.name.clone())), ..Message::new(Role::Tool, content) }
     }

@@ -1,4 +1,4 @@
-//! Requests to a model, and the builder that creates only valid ones.
+//! Requests to a language model, and the builder that creates only valid ones.
 
 mod builder;
 mod message;
@@ -18,23 +18,23 @@ pub use crate::model::llm::capabilities::{ModelId, WorkloadKind};
 pub use crate::model::llm::request::builder::{LlmRequestBuilder, builder};
 pub use crate::model::llm::request::message::{Message, Prompt, Role, ToolCall};
 
-/// Default limit of an answer in bytes: far more than any summary or plan.
+/// Default maximum size of an answer in bytes: far more than any summary or plan.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
-/// Default limit of an answer in tokens.
+/// Default maximum size of an answer in tokens.
 const MAX_TOKENS: u32 = 1024;
-/// Maximum bytes of a model name. Capabilities are cached under any name that a caller sends.
+/// Maximum bytes of a model name: callers may send any name, and capabilities are cached under each.
 pub const MAX_MODEL_NAME: usize = 1 << 10;
-/// Longest tool name that common servers accept.
+/// Maximum length of a tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
 
-/// The timeouts of a request.
+/// Maximum waits for the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the first piece: a server may have to load a model of several gigabytes.
+    /// Maximum wait for the first piece of the answer: a server may have to load a model of several gigabytes.
     pub first: Duration,
-    /// Between two pieces.
+    /// Maximum wait between two pieces of the answer.
     pub idle: Duration,
-    /// For the whole request.
+    /// Maximum time for the whole request.
     pub overall: Duration,
 }
 
@@ -44,14 +44,14 @@ impl Default for Timeouts {
     }
 }
 
-/// A request to a model.
+/// A request to a language model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlmRequest {
-    /// The backend's model; `None` selects the client's default.
+    /// Name of the model on its backend; `None` selects the client's default model.
     pub model: Option<ModelId>,
     /// The kind of work.
     pub workload: WorkloadKind,
-    /// What may leave the machine.
+    /// Which data may leave the machine.
     pub privacy_mode: PrivacyMode,
     /// System prompt; may be empty.
     pub system: String,
@@ -59,10 +59,10 @@ pub struct LlmRequest {
     pub messages: Vec<Message>,
     /// Encoded images (PNG, JPEG, WebP, GIF) that belong to the last message.
     pub images: Vec<Vec<u8>>,
-    /// JSON Schema that the answer must satisfy. Servers constrain the model by it; the caller still has to check, see
-    /// `crate::llm::response::validate`.
+    /// JSON Schema that the answer must satisfy. Servers constrain the model by the schema, but the caller must still check
+    /// the answer, see `crate::llm::response::validate`.
     pub schema: Option<Value>,
-    /// Tools that the model may call. Tools in the client's registry are run; other calls are passed to the caller.
+    /// Tools that the model may call. The client runs the tools in its registry and passes other calls to the caller.
     pub tools: Vec<ToolSpec>,
     /// Maximum tokens of the answer.
     pub max_tokens: u32,
@@ -75,9 +75,9 @@ pub struct LlmRequest {
     pub context_tokens: Option<u32>,
     /// Maximum bytes of the answer.
     pub max_answer_bytes: usize,
-    /// The timeouts of a request.
+    /// Maximum waits for the answer.
     pub timeouts: Timeouts,
-    /// Tags for the event log.
+    /// Tags that the event log shows.
     pub metadata: BTreeMap<String, String>,
     /// Guardrails of this request; `None` uses the client's.
     pub guardrails: Option<Guardrails>,
@@ -109,7 +109,7 @@ impl LlmRequest {
     /// Checks that the request is valid for any model.
     ///
     /// # Errors
-    /// `InvalidArgument` with the field.
+    /// `InvalidArgument` with the name of the invalid field.
     pub fn check(&self) -> Result<()> {
         let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));
         if self.messages.iter().all(|it| it.content.trim().is_empty()) && self.images.is_empty() {
@@ -156,7 +156,7 @@ impl LlmRequest {
     /// Checks that a model supports the request.
     ///
     /// # Errors
-    /// `InvalidArgument` with the field and the limit.
+    /// `InvalidArgument` with the name of the invalid field and its limit.
     pub fn validate_for_model(&self, model: &ModelCapability) -> Result<()> {
         let name = &model.id.0;
         let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));

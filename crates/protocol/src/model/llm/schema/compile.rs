@@ -1,19 +1,19 @@
-//! Compiles a JSON Schema to nodes.
+//! Compiles a JSON Schema to a list of nodes that refer to each other by index.
 
 use std::collections::{BTreeMap, HashMap};
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// Maximum patterns of one schema, and of all schemas of a request together.
+/// Maximum number of patterns (regular expressions) in one schema, and in all schemas of a request together.
 pub const MAX_PATTERNS: usize = 100;
-/// Maximum nodes of a schema.
+/// Maximum number of nodes of a schema.
 const MAX_NODES: usize = 10_000;
-/// Maximum bytes of a pattern: when parsed, every two of them may be `\w`, which has seven hundred ranges.
+/// Maximum bytes of a pattern: every two of them may be `\w`, which is parsed to seven hundred character ranges.
 const PATTERN_BYTES: usize = 4 << 10;
 /// Maximum bytes of a compiled pattern.
 const COMPILED_BYTES: usize = 256 << 10;
-/// Bytes of a path that are kept: ten thousand nodes may lie below a name of a hundred KB.
+/// Maximum bytes kept of a path in the schema: ten thousand nodes may lie below a key of 100 KB.
 const PLACE_BYTES: usize = 200;
 /// Keywords without effect on validation.
 const ANNOTATION_KEYWORDS: [&str; 14] = [
@@ -33,7 +33,7 @@ const ANNOTATION_KEYWORDS: [&str; 14] = [
     "$anchor",
 ];
 
-/// A JSON type.
+/// A JSON type, as the keyword `type` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Null,
@@ -72,10 +72,10 @@ impl Type {
     }
 }
 
-/// A schema with its sub-schemas given as node indices. An absent keyword allows everything.
+/// A compiled schema whose sub-schemas are given as node indices. An absent keyword allows every value.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Rejects every value.
+    /// Whether the schema is `false`, which rejects every value.
     pub(super) never: bool,
     pub(super) types: Vec<Type>,
     pub(super) allowed: Option<Vec<Value>>,
@@ -106,21 +106,21 @@ pub(super) struct Node {
     pub(super) not: Option<usize>,
 }
 
-/// A path in the schema and its problem.
+/// The path of an invalid part of the schema, and what is wrong with it.
 pub(super) type SchemaProblem = (String, String);
 
-/// A compiled schema.
+/// All nodes of a compiled schema.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    /// Nodes refer to each other by index.
+    /// Nodes, which refer to each other by index in this list.
     pub(super) nodes: Vec<Node>,
-    /// The index of the root node.
+    /// Index of the root node.
     pub(super) root: usize,
-    /// The number of patterns.
+    /// Number of patterns (regular expressions) in the schema.
     pub(super) patterns: usize,
 }
 
-/// Compiles a schema.
+/// Compiles a schema and all its sub-schemas.
 pub(super) fn compile(schema: &Value) -> Result<Compiled, SchemaProblem> {
     let (nodes, known, open) = (Vec::new(), HashMap::new(), Vec::new());
     let mut compiler = Compiler { root: schema, nodes, indices: known, pending: open, patterns: 0 };
@@ -135,9 +135,9 @@ pub(super) fn compile(schema: &Value) -> Result<Compiled, SchemaProblem> {
 struct Compiler<'a> {
     root: &'a Value,
     nodes: Vec<Node>,
-    /// Nodes by schema address, so that a schema may refer to itself.
+    /// Index of the node of each schema by the schema's address, so that a schema may refer to itself.
     indices: HashMap<*const Value, usize>,
-    /// Nodes with an index that are still to be compiled.
+    /// Nodes that have an index but are still to be compiled.
     pending: Vec<PendingNode<'a>>,
     patterns: usize,
 }
@@ -149,7 +149,7 @@ struct PendingNode<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Returns the node of a schema, which is compiled later.
+    /// Returns the index of the node for a schema; the node is compiled later.
     fn intern_node(&mut self, place: &str, schema: &'a Value) -> Result<usize, SchemaProblem> {
         if let Some(known) = self.indices.get(&std::ptr::from_ref(schema)) {
             return Ok(*known);
@@ -293,7 +293,7 @@ impl<'a> Compiler<'a> {
         Ok(true)
     }
 
-    /// Compiles a pattern. Patterns cost time before the first value is checked, so their number and size are limited.
+    /// Compiles a pattern. The number and size of patterns are limited, because compiling them takes time.
     fn compile_pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, SchemaProblem> {
         let text = text.ok_or_else(|| problem(at, "not a pattern"))?;
         self.patterns += 1;
@@ -322,7 +322,7 @@ fn problem(at: &str, what: &str) -> SchemaProblem {
     (at.into(), what.into())
 }
 
-/// Appends a name to a path, up to the length limit.
+/// Appends a key to a path in the schema, up to [`PLACE_BYTES`].
 fn append_path(place: &str, name: &str) -> String {
     if place.len() >= PLACE_BYTES {
         return place.into();

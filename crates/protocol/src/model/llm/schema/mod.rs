@@ -1,8 +1,8 @@
 //! Compiled JSON Schemas for tool arguments and answers.
 //!
 //! Supports the keywords that tool schemas use: types, values, numbers, strings, objects, arrays, combinations, and
-//! references within the schema. Compilation rejects an unsupported keyword by name, so that no value passes unchecked.
-//! References to other documents are rejected too: this module reads no files and makes no requests.
+//! references within the schema. Compilation fails for an unsupported keyword and names it, so that no value passes
+//! unchecked, and for references to other documents: this module reads no files and makes no requests.
 
 mod validate;
 mod compile;
@@ -17,10 +17,10 @@ use crate::model::llm::schema::compile::Compiled;
 pub use crate::model::llm::schema::compile::MAX_PATTERNS;
 pub use crate::model::llm::schema::validate::Violation;
 
-/// Maximum violations in one error message.
+/// Maximum number of violations in one error message.
 const MAX_REPORTED: usize = 3;
 
-/// A schema to validate values against. Cheap to clone.
+/// A compiled schema against which values are validated. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Schema {
     compiled: Arc<Compiled>,
@@ -30,14 +30,14 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` with the path of the invalid or unsupported part.
+    /// `InvalidArgument` with the path of the invalid or unsupported part of the schema.
     pub fn new(schema: &Value) -> Result<Schema> {
         let compiled = compile::compile(schema)
             .map_err(|(place, what)| Error::invalid(format!("not a supported JSON Schema: {place}: {what}")))?;
         Ok(Schema { compiled: Arc::new(compiled) })
     }
 
-    /// Returns the number of patterns.
+    /// Returns the number of patterns (regular expressions) in the schema.
     pub fn patterns(&self) -> usize {
         self.compiled.patterns
     }
@@ -50,7 +50,7 @@ impl Schema {
     /// Validates a value.
     ///
     /// # Errors
-    /// `FailedPrecondition` with the first violations; the field is the path of the first one.
+    /// `FailedPrecondition` with the first violations; the field of the error is the path of the first one.
     pub fn check(&self, value: &Value) -> Result<()> {
         let violations = self.violations(value);
         let Some(first) = violations.first() else { return Ok(()) };

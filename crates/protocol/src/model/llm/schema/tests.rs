@@ -1,10 +1,10 @@
-//! Valid and invalid values for schemas.
+//! Tests of JSON Schema validation with valid and invalid values.
 
 use serde_json::json;
 
 use crate::model::llm::schema::*;
 
-/// Checks valid values, and invalid values with part of their message.
+/// Checks that a schema accepts the values in `meet`, and rejects those in `break_it` with a message that contains the text.
 fn check(schema: Value, meet: &[Value], break_it: &[(Value, &str)]) {
     let compiled = Schema::new(&schema).unwrap();
     for value in meet {
@@ -117,7 +117,7 @@ fn recursive_schema_is_supported() {
         deep = json!({ "name": "a", "next": deep });
     }
     check(schema, &[], &[(deep, "too deep")]);
-    // Infinite recursion without a smaller value.
+    // The schema refers to itself for the same value, so that its validation would never end.
     check(json!({ "$ref": "#" }), &[], &[(json!(1), "too deep")]);
 }
 
@@ -132,7 +132,7 @@ fn long_reference_chain_compiles_without_deep_stack() {
         let compiled = Schema::new(&schema).unwrap();
         [json!({ "a": 1 }), json!({ "b": 1 })].map(|it| compiled.check(&it).unwrap_err().message)
     };
-    // A quarter of the stack of the daemon's threads.
+    // The stack is a quarter of that of the daemon's threads.
     let [beyond, within] = std::thread::Builder::new().stack_size(512 << 10).spawn(told).unwrap().join().unwrap();
     assert!(beyond.contains("nested too deep") && within.contains("must be of type string"), "{beyond}; {within}");
 }
@@ -154,7 +154,7 @@ fn paths_below_long_names_are_truncated() {
     assert!(error.message.contains("#/properties/nnn") && error.message.len() < 1_000, "{error}");
 }
 
-/// Returns `count` patterns, each in its own schema.
+/// Returns a schema with `count` patterns, each in a sub-schema of its own.
 fn patterns(count: usize) -> Value {
     (0..count).map(|it| (format!("^a{it}$"), json!({}))).collect::<serde_json::Map<_, _>>().into()
 }

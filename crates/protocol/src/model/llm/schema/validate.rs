@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use crate::model::llm::schema::compile::{Node, Type};
 
-/// Maximum nesting depth: a recursive schema must not recurse forever.
+/// Maximum nesting depth of a validated value: a recursive schema must not recurse forever.
 const MAX_DEPTH: usize = 64;
-/// Maximum validation steps: a schema with two references to its root has as many steps as there are paths to the depth
-/// limit.
+/// Maximum number of validation steps: a schema that refers to its root twice has as many steps as there are paths down
+/// to the depth limit.
 const MAX_STEPS: usize = 1_000_000;
-/// Maximum violations to collect.
+/// Maximum number of violations to collect; further ones are not reported.
 const MAX_VIOLATIONS: usize = 20;
-/// Characters of a value quoted in a violation.
+/// Maximum number of characters of a value that a violation quotes.
 const MAX_QUOTED_CHARS: usize = 60;
 
-/// The violation reported when the steps are used up.
+/// Message of the violation that is reported when [`MAX_STEPS`] is reached.
 const TOO_MANY_STEPS: &str = "takes too many steps to check";
 
-/// A violation of a schema.
+/// A part of a value that violates the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Path, e.g. `relations[0].confidence`, also of missing or unknown fields; empty for the whole value.
+    /// Path in the value, e.g. `relations[0].confidence`, also of missing or unknown fields; empty for the whole value.
     pub place: String,
-    /// The message.
+    /// What is wrong with the value at this path.
     message: String,
 }
 
@@ -38,13 +38,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Returns the violations of a schema; empty if there are none.
+/// Returns the violations of a schema by a value; empty if the value is valid.
 pub(super) fn validate(nodes: &[Node], root: usize, value: &Value) -> Vec<Violation> {
     let left = Cell::new(MAX_STEPS);
     let mut checker = Checker { nodes, violations: Vec::new(), depth: 0, steps_left: &left };
     checker.node(root, value, "");
     if left.get() == 0 && checker.violations.is_empty() {
-        // A part that was not checked must not pass inside a `not`.
+        // Report the reached limit as a violation: inside a `not`, an unchecked part would otherwise pass as valid.
         checker.report("", TOO_MANY_STEPS);
     }
     checker.violations
@@ -54,7 +54,7 @@ struct Checker<'a> {
     nodes: &'a [Node],
     violations: Vec<Violation>,
     depth: usize,
-    /// Remaining steps, shared with silent checks.
+    /// Remaining steps, also counted down by checks that report no violations.
     steps_left: &'a Cell<usize>,
 }
 
@@ -216,12 +216,12 @@ fn has_type(value: &Value, wanted: Type) -> bool {
         Type::Array => value.is_array(),
         Type::String => value.is_string(),
         Type::Number => value.is_number(),
-        // 1.0 counts as an integer.
+        // As in JSON Schema, a number without a fraction such as 1.0 is an integer.
         Type::Integer => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0),
     }
 }
 
-/// Compares values; numbers by value, objects regardless of field order.
+/// Compares JSON values: numbers by value, objects regardless of the order of their fields.
 fn json_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
