@@ -72,7 +72,7 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
 /// Tags of the TIFF fields that the decoder reads before it knows the image size: those of the baseline specification.
 const CHECKED_TIFF_TAGS: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// Number of values that a TIFF field may claim, whatever the size of the file.
+/// Number of values that a TIFF field may claim, regardless of the size of the file.
 const MIN_TIFF_VALUE_LIMIT: u64 = 1 << 20;
 
 /// Returns whether a field of a TIFF claims more values than the file can hold; `None` if the file is not a TIFF. Such

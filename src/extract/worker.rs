@@ -240,7 +240,7 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
     outcome.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the skill panicked")))
 }
 
-/// Reads a whole file from offset 0, whatever the position of the descriptor, which is shared with the sending process.
+/// Reads a whole file from offset 0, regardless of the position of the descriptor, which is shared with the sending process.
 /// Returns `None` if the file exceeds `MAX_FILE_BYTES`.
 fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();

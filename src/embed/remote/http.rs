@@ -32,7 +32,7 @@ const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 pub(crate) enum Failure {
     /// The server rejected the content; smaller batches may succeed.
     Content(Error),
-    /// The server failed, or rejected the request whatever its content.
+    /// The server failed, or rejected the request regardless of its content.
     Request(Error),
 }
 

@@ -17,7 +17,7 @@ pub struct FilesRequest {
     pub words: Vec<String>,
     /// Only files below this folder.
     pub warehouse_root: Option<String>,
-    /// Only files in this state.
+    /// Only files in this indexing state.
     pub state: Option<FileState>,
     /// Metadata filters that the files must match.
     pub filters: L0Filters,

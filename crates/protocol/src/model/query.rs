@@ -279,7 +279,7 @@ pub struct SimilarRequest {
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Metadata filters.
+    /// Metadata filters that the files must match.
     pub filters: L0Filters,
 }
 
@@ -304,7 +304,7 @@ pub struct GrepRequest {
     /// Context lines after each match, at most 50.
     #[schemars(range(max = 50))]
     pub after: u32,
-    /// Metadata filters.
+    /// Metadata filters that the files must match.
     pub filters: L0Filters,
 }
 
