@@ -16,8 +16,8 @@ use crate::model::Tier;
 /// Number of best hits whose passages may provide an answer.
 const MAX_HITS: usize = 4;
 /// Maximum number of units to embed, and of words in them all: embedding may take half of the time of an answer.
-const MAX_EMBEDDED_UNITS: usize = 24;
-const MAX_EMBEDDED_WORDS: usize = 560;
+const MAX_EMBEDDED_UNITS: usize = 16;
+const MAX_EMBEDDED_WORDS: usize = 300;
 /// Maximum number of words of one unit that are embedded.
 const MAX_UNIT_WORDS: usize = 90;
 /// Bonus for the question verbatim, times the fourth power of the shared run, because half a question is worth little.
