@@ -28,7 +28,7 @@ const CAPS: [usize; 6] = [200, 100, 50, 25, 12, MIN_PROSE_WORDS - 1];
 /// a language model that reads it needs many tokens.
 const MAX_TOKEN_CHARS: usize = 8;
 
-/// Fields whose text is a name, not prose, whatever its length.
+/// Fields whose text is a name, not prose, regardless of its length.
 const NAME_FIELDS: [&str; 3] = ["path", "failures_file", "filter"];
 
 /// Lists that have no offset, because other limits bound their length.
