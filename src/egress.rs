@@ -326,8 +326,7 @@ pub(crate) fn check_download(url: &str) -> Result<()> {
     if parsed.scheme() == "https" || resolve_allowed(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
         return Ok(());
     }
-    Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not an encrypted address"))
-        .hint("use an https address"))
+    Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` does not use https")).hint("use an https address"))
 }
 
 /// Returns the innermost cause of a failed request, because the outer errors only tell that it failed.

@@ -21,14 +21,14 @@ pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -
             None if scope.is_all() => (),
             None => {
                 let sentence = format!("there is no folder `{path}`");
-                return Err(Error::not_found(sentence).hint("the status lists the folders"));
+                return Err(Error::not_found(sentence).hint("`vic status` lists the folders"));
             }
         }
     }
     if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
         if folders.is_empty() {
             // Must fail, because a request without paths would index all roots.
-            return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
+            return Err(Error::not_found("there is no folder to index").hint("`vic status` lists the folders"));
         }
         request.paths = folders.iter().map(|it| display_path(it).into_owned()).collect();
     }

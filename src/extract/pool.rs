@@ -120,7 +120,7 @@ impl Fault {
 }
 
 impl WorkerPool {
-    /// Makes a pool of processes `program worker`, which must call [`crate::extract::run_worker`]. Processes are started on
+    /// Makes a pool of processes of `program`, which must call [`crate::extract::run_worker`]. Processes are started on
     /// demand.
     pub fn new(program: PathBuf, settings: PoolSettings) -> WorkerPool {
         let PoolSettings { workers, limits, tools, skills } = settings;
@@ -365,7 +365,7 @@ impl WorkerPool {
             }
             Err(death) => (death.failed.detail, death.cause == Cause::Outside),
         };
-        let why = format!("cannot start `{} worker`: {why}", self.program.display());
+        let why = format!("cannot start `{}`: {why}", self.program.display());
         if self.stats().start_error.replace(why.clone()).is_none() {
             warn!("{why}");
         }

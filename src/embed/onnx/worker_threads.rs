@@ -190,7 +190,9 @@ impl Queue {
             let begun = Instant::now();
             // Catches panics, because without this thread its queue might never be served.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
-            let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
+            let _ = job.reply.send(
+                outcome.unwrap_or_else(|_| Err(Error::internal("the model runtime failed with an internal error"))),
+            );
             if lane == QueueKind::Passages {
                 std::thread::sleep(machine::budget().spend_background(begun.elapsed()));
             }

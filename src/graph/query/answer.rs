@@ -116,7 +116,7 @@ fn resolve_contexts(view: &View, query: &Query) -> Result<Vec<NodeIx>> {
         let found = view.resolve_name(name);
         if found.is_empty() {
             let known = context_names(view, IN_CONTEXT);
-            let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
+            let error = Error::invalid(format!("the context `{name}` does not exist in the graph"));
             let error = error.field("query").hint(match known.is_empty() {
                 true => "no fact of the graph has a context; leave `in` out".into(),
                 false => format!("contexts: {}", known.join(", ")),

@@ -64,7 +64,7 @@ fn part_of(root: Root, within: PathBuf) -> RootPart {
 fn known_parts(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<RootPart>> {
     if !scope.covers(path) {
         let sentence = format!("there is no folder `{}`", path.display());
-        return Err(Error::not_found(sentence).hint("the status lists the folders"));
+        return Err(Error::not_found(sentence).hint("`vic status` lists the folders"));
     }
     if let Some((root, within)) = scan::split_root(roots, path) {
         return Ok(vec![part_of(root.clone(), within)]);

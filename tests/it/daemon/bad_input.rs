@@ -259,21 +259,22 @@ fn unwritable_output_fails_with_one_sentence_and_code() {
 #[test]
 fn files_without_worker_are_read_by_next_job() {
     let programs = tempfile::tempdir().unwrap();
-    let (program, aside) = (programs.path().join("vicd"), programs.path().join("aside"));
-    std::fs::copy(env!("CARGO_BIN_EXE_vicd"), &program).unwrap();
+    let [daemon, worker, aside] = ["vicd", "vic-worker", "aside"].map(|it| programs.path().join(it));
+    std::fs::copy(env!("CARGO_BIN_EXE_vicd"), &daemon).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_vic-worker"), &worker).unwrap();
     let mut world = World::new();
-    world.spawn_with_launcher(&["sh".into(), "-c".into(), format!("exec {}", program.display())]);
+    world.spawn_with_launcher(&["sh".into(), "-c".into(), format!("exec {}", daemon.display())]);
     world.wait_until("the daemon answers", std::time::Duration::from_secs(60), |it| {
         it.data().join("listen").exists() && it.vic(&["status"]).status.success()
     });
-    std::fs::rename(&program, &aside).unwrap();
+    std::fs::rename(&worker, &aside).unwrap();
     world.write("a.md", "The heron stands in the reeds.");
     world.index();
     let status = world.json(&["status"]);
     assert_eq!(status["coverage"]["reasons"], serde_json::json!({"io": 1}), "{status:#}");
     let said = status["degraded"].to_string();
     assert!(said.contains("do not start") && said.contains("vic index"), "{said}");
-    std::fs::rename(&aside, &program).unwrap();
+    std::fs::rename(&aside, &worker).unwrap();
     world.index();
     let status = world.json(&["status"]);
     assert_eq!(status["coverage"]["indexed"], 1, "{status:#}");

@@ -43,7 +43,7 @@ fn model_store() -> ModelStore {
 }
 
 fn worker_program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_vicd"))
+    Path::new(env!("CARGO_BIN_EXE_vic-worker"))
 }
 
 /// Extracts these bytes in a worker of the pool, as a file with this name.

@@ -75,7 +75,7 @@ async fn open_index(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &Cancell
         _ => None,
     })
     .unwrap();
-    let (program, models) = (Path::new(env!("CARGO_BIN_EXE_vicd")), ModelStore::new(config.model_dirs.clone()));
+    let (program, models) = (Path::new(env!("CARGO_BIN_EXE_vic-worker")), ModelStore::new(config.model_dirs.clone()));
     let tools = Tools { pdfium: None, ocr: None };
     let settings = PoolSettings { workers: 1, limits: config.limits.clone(), tools, skills: false };
     let skills = vic::skills::pool_settings(&models, &config.limits);

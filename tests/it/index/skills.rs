@@ -51,7 +51,7 @@ impl TestIndex {
                 std::fs::copy(sample_dir().join(path), files.join(name)).unwrap();
             }
         };
-        TestIndex::with_worker(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
+        TestIndex::with_worker(Path::new(env!("CARGO_BIN_EXE_vic-worker")), fill, with_models).await
     }
 
     /// Opens an index over a folder that `fill` fills, with this worker program.
@@ -68,7 +68,7 @@ impl TestIndex {
             // The job at the start must not run OCR, because tests need images without OCR text.
             "VIC_OCR" => Some(OsString::from("never")),
             "VIC_EXTRACT_SECONDS" => {
-                Some(OsString::from("2")).filter(|_| program != Path::new(env!("CARGO_BIN_EXE_vicd")))
+                Some(OsString::from("2")).filter(|_| program != Path::new(env!("CARGO_BIN_EXE_vic-worker")))
             }
             "VIC_MODELS_DIR" => std::env::var_os(name),
             _ => None,

@@ -146,7 +146,7 @@ mod tests {
     fn vic_vector_backend_is_lance_by_default_and_milvus_is_not_built_yet() {
         assert_eq!(check(&[]).unwrap().vectors.backend, "lance");
         let error = check(&[("VIC_VECTOR_BACKEND", "milvus")]).unwrap_err();
-        assert!(error.message.contains("VIC_VECTOR_BACKEND") && error.message.contains("not built yet"), "{error}");
+        assert!(error.message.contains("VIC_VECTOR_BACKEND") && error.message.contains("not supported yet"), "{error}");
     }
 
     #[test]

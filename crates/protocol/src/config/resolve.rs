@@ -86,7 +86,7 @@ impl Settings<'_> {
         match backend.as_str() {
             "lance" => (),
             "milvus" => {
-                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not built yet").hint("use `lance`"));
+                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not supported yet").hint("use `lance`"));
             }
             other => {
                 return Err(Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{other}`")).hint("use `lance`"));

@@ -33,7 +33,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("VIC_PRIVACY_MODE", "local_only (default), cloud_reasoning_ok or cloud_embedding_ok"),
     ("VIC_LOG_LEVEL", "ERROR, WARNING, INFO (default) or DEBUG"),
     ("VIC_MODELS_DIR", "directory of models and runtime libraries (default: models in the data directory)"),
-    ("VIC_VECTOR_BACKEND", "lance (default); milvus is not built yet"),
+    ("VIC_VECTOR_BACKEND", "lance (default); milvus is not supported yet"),
     ("VIC_MILVUS_URI", "Milvus file or server, once that is built (default: milvus_lite.db in VIC_DB_PATH)"),
     ("VIC_MILVUS_COLLECTION", "Milvus collection, once that is built (default vic_chunks)"),
     ("VIC_EMBED_BACKEND", "onnx (default), ollama or openai"),

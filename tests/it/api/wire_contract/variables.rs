@@ -185,7 +185,7 @@ fn vic_job_db_path() {
 #[test]
 fn vic_vector_backend() {
     assert_eq!(default().vectors.backend, "lance");
-    assert!(refused("VIC_VECTOR_BACKEND", "milvus").message.contains("not built yet"));
+    assert!(refused("VIC_VECTOR_BACKEND", "milvus").message.contains("not supported yet"));
     refused("VIC_VECTOR_BACKEND", "abacus");
 }
 
