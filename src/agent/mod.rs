@@ -2,8 +2,8 @@
 //! answer only after it has checked the citations.
 //!
 //! [`Assistant`] is the entry point: it knows the chosen backend ([`BackendChoice`]), the caller's scope, and the tools. A
-//! [`Reasoner`] runs one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
-//! stub, which is deterministic and needs no model. [`tool_loop`] runs the tools that the reasoner calls, [`citations`]
+//! [`Reasoner`] runs one task of the plugin protocol. There are three: an external command, a language model behind
+//! [`crate::llm::LlmClient`], and a deterministic stub that needs no model. [`tool_loop`] runs the tools that the reasoner calls, [`citations`]
 //! verifies the citations of its answer, and [`sanitize()`] turns the answer into plain text.
 //!
 //! Instructions inside documents are never followed. Only offered tools run, with arguments that match their schema; no tool

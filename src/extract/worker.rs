@@ -109,7 +109,7 @@ struct WorkerState {
 struct MemoryBudget {
     /// Memory used before the first file, which does not count against a file's limit.
     data: u64,
-    /// Memory allowed in addition to `data`, so that resident memory stays within its limit.
+    /// Maximum bytes that files may add to `data`: the limit of resident memory minus what the program itself uses.
     most: u64,
 }
 

@@ -135,7 +135,7 @@ impl IndexState {
     }
 }
 
-/// Opens the embedder of the previous model's table from its saved settings.
+/// Opens the embedder that filled the previous vector table. `text` holds its saved settings.
 async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let setting = |name: &str| {

@@ -447,7 +447,7 @@ async fn run_ends_while_files_keep_changing() {
             }
         }
     });
-    // No other run reads meanwhile.
+    // Hold the lock of the pipeline, so that no other run reads files meanwhile.
     let engine = inner.runs.lock_engine().await;
     let mut has_left = false;
     for _ in 0..100 {

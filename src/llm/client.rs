@@ -135,7 +135,7 @@ pub struct LlmAnswer {
     pub finish: FinishReason,
     /// Number of tokens of prompt and answer.
     pub usage: Usage,
-    /// Tool calls that the caller must run, if they ended the answer.
+    /// Tool calls that the caller must run. Empty unless the model stopped in order to call tools.
     pub tool_calls: Vec<ToolCall>,
 }
 

@@ -115,7 +115,7 @@ pub(in crate::serve) async fn grpc_routes(shutdown: CancellationToken) -> Result
         .max_decoding_message_size(MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
-    // A low limit suffices, because these services receive only a service name; health checks need no key.
+    // Clients may call the health service without a key, so its message limit is low. A request holds only a service name.
     let health = health.max_decoding_message_size(MAX_SERVICE_NAME_REQUEST);
     reporter.set_serving::<wire::vic_server::VicServer<grpc::vic::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()

@@ -174,7 +174,7 @@ fn best_group(asked: &ParsedQuestion, table: &Table, response: TableResponse) ->
     Some((text, value.clone(), response.rows.clone(), value.rows))
 }
 
-/// Whether two values are equal as numbers, with any number of decimals.
+/// Whether two values are the same number, so that `1.5` equals `1.50`.
 fn is_equal_value(one: &TableValue, other: &TableValue) -> bool {
     let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
     number(one) == number(other)

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Lists the requests or the runs of agents.
+/// Prints the requests in the audit log, or the agent runs.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     if args.agents {

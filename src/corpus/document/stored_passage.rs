@@ -1,4 +1,4 @@
-//! Passages in the form that is stored: their kinds, their limits, and the version of that form.
+//! The storage format of passages: their kinds, their limits, and the version of the format.
 
 use serde::{Deserialize, Serialize};
 

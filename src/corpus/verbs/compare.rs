@@ -251,7 +251,8 @@ fn compare_contradictions(request: &ValidRequest, corpus: &Corpus) -> Answer {
     answer
 }
 
-/// Creates an answer from statements. Documents without a statement are reported as an unknown.
+/// Creates the answer from the statements found in the documents. Lists the documents without a statement among its
+/// unknowns.
 fn statement_answer(corpus: &Corpus, statements: &[statements::Statement]) -> Answer {
     let mut answer = Answer::new(
         "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",

@@ -158,7 +158,7 @@ fn explain_error(explained: &mut Explanation<'_>) {
         ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
             explained.suggest_again(&[(field, Value::Null)]);
         }
-        // Suggest `async` only if the limit concerns it: it does not lift other limits.
+        // Suggest `async` only for the limit that it lifts; it has no effect on the others.
         ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
         ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);

@@ -149,7 +149,7 @@ mod tests {
             time_left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600
         };
         assert_eq!((left(1_000), left(1_006), left(1_030)), (24, 18, 0));
-        // Each call below is a daemon start.
+        // Each call simulates a daemon start at this second, and returns how many files are left to verify.
         assert_eq!((left(500), left(510), left(524)), (24, 14, 0));
     }
 }

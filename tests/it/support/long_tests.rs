@@ -54,7 +54,7 @@ pub(crate) fn check_at_most<T: PartialOrd + Debug>(what: &str, found: T, promise
     promises.check();
 }
 
-/// Prints one time and fails the test above its bound; see [`PromiseChecks::within_time`].
+/// Prints a measured time, and fails the test if it exceeds `promised`; see [`PromiseChecks::within_time`].
 pub(crate) fn check_within_time(what: &str, found: Duration, promised: Duration) {
     check_at_most(what, found, promised, 3 * promised);
 }

@@ -187,7 +187,8 @@ fn replace_keeping_metadata(world: &World, name: &str) -> String {
     text
 }
 
-/// Sets the status change time in the catalog to that of the file, as if the file system did not keep such times.
+/// Copies the status change time of the file to the catalog, so that it no longer reveals a change. This imitates a file
+/// system without such times.
 fn forget_status_change(world: &World, path: &Path) {
     use std::os::unix::fs::MetadataExt;
     let metadata = path.metadata().unwrap();

@@ -18,7 +18,8 @@ pub(super) struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// Returns a setting with a fixed set of names, or the default if unset; `known` lists the names for the error message.
+    /// Returns a setting whose value must be one of a fixed set of names, or the default if it is unset. `known` lists the
+    /// names for the error message.
     pub(super) fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
         let Some(value) = self.text(name) else { return Ok(T::default()) };
         from_name(&value)

@@ -99,7 +99,8 @@ impl EncodedPieces {
     }
 }
 
-/// Returns the byte range of a piece, without the separator before the next piece, which begins at byte `end`.
+/// Returns the byte range of the piece that begins at byte `start`, without the separator at its end. The next piece begins
+/// at byte `end`.
 fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Option<Range<usize>> {
     let is_heading = start < body_start;
     let end = if is_heading { end.min(body_start) } else { end };

@@ -37,7 +37,7 @@ impl Dequantiser {
     }
 }
 
-/// The minimum and maximum of a row, one per lane.
+/// Partial minimum and maximum of a row, one of each per vector lane.
 #[derive(Clone, Copy)]
 pub(super) struct RowBounds {
     low: __m512,
