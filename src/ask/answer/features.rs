@@ -225,7 +225,8 @@ impl ParsedQuestion {
         bit_indices(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
     }
 
-    /// Returns the length of the longest run of words that a text shares with the question, as a fraction of the question, 0 to 1.
+    /// Returns the length of the longest run of words that a text shares with the question, as a fraction of the
+    /// question, 0 to 1.
     pub(super) fn verbatim_share(&self, text: &str) -> f32 {
         let plain = word_runs::normalize(text);
         word_runs::shared_run_share(&self.words, &word_runs::split_words(&plain).collect::<Vec<_>>())
