@@ -1,10 +1,11 @@
 //! Answers questions with a language model. The model proposes tool calls and answers; vic runs the calls, and shows an
 //! answer only after it has checked the citations.
 //!
-//! [`Assistant`] is the entry point: it knows the chosen backend ([`BackendChoice`]), the caller's scope, and the tools. A
-//! [`Reasoner`] runs one task of the plugin protocol. There are three: an external command, a language model behind
-//! [`crate::llm::LlmClient`], and a deterministic stub that needs no model. [`tool_loop`] runs the tools that the reasoner calls, [`citations`]
-//! verifies the citations of its answer, and [`sanitize()`] turns the answer into plain text.
+//! [`Assistant`] is the entry point: it knows the chosen backend ([`BackendChoice`]), the caller's scope, and the
+//! tools. A [`Reasoner`] runs one task of the plugin protocol. There are three: an external command, a language model
+//! behind [`crate::llm::LlmClient`], and a deterministic stub that needs no model. [`tool_loop`] runs the tools that
+//! the reasoner calls, [`citations`] verifies the citations of its answer, and [`sanitize()`] turns the answer into
+//! plain text.
 //!
 //! Instructions inside documents are never followed. Only offered tools run, with arguments that match their schema; no tool
 //! writes or uses the network. An answer has no active link and no image.

@@ -39,8 +39,8 @@ pub(crate) struct Deferral {
 #[derive(Default)]
 struct State {
     timeouts: HashMap<FileGroup, u32>,
-    /// Maximum rank of the files that this pass extracts. The rank of a file is its number of attempts, at least 1 if its kind
-    /// is slow to read.
+    /// Maximum rank of the files that this pass extracts. The rank of a file is its number of attempts, at least 1 if
+    /// its kind is slow to read.
     rank: u32,
     /// The lowest rank that was deferred since the round began.
     next_rank: Option<u32>,
