@@ -87,7 +87,7 @@ fn has_reader(path: &Path) -> bool {
 }
 
 async fn start_pool(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
-    let program = PathBuf::from(client::vicd_command(config).get_program());
+    let program = Path::new(client::vicd_command(config).get_program()).with_file_name("vic-worker");
     // Sets `skills`, because workers for questions have a higher scheduling priority than workers of background work.
     let pool = WorkerPool::new(program, PoolSettings { workers, limits, tools, skills: true });
     pool.probe().await;

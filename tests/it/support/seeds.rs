@@ -55,7 +55,7 @@ pub(crate) fn formats() -> Vec<Format> {
 /// extract.
 fn parse_format(entry: &'static str) -> Option<Format> {
     let quoted = |text: &'static str| text.split('"').skip(1).step_by(2).collect::<Vec<_>>();
-    let is_read = !entry.trim_start().starts_with("Format::Unread,");
+    let is_read = !entry.trim_start().starts_with("Format::Unsupported,");
     let mut extensions = quoted(entry);
     let media_type = extensions.remove(0);
     if entry.contains("CODE") {
