@@ -41,9 +41,9 @@ fn event_line(event: &LlmStreamEvent) -> Option<String> {
     Some(match event {
         LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was accepted"),
         LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {
-            format!("calling tool {descriptor_name} {arguments_json}")
+            format!("calls {descriptor_name} {arguments_json}")
         }
-        LlmStreamEvent::ToolResult { payload_json, .. } => format!("tool returned {} bytes", payload_json.len()),
+        LlmStreamEvent::ToolResult { payload_json, .. } => format!("got {} bytes", payload_json.len()),
         LlmStreamEvent::ToolError { error, .. } => format!("the tool failed: {error}"),
         LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
             format!("retry (attempt {attempt}) in {delay_ms} ms: {message}")

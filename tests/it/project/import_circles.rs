@@ -41,6 +41,9 @@ impl<'ast> Visit<'ast> for Imports {
         }
     }
 
+    /// `pub(in crate::x)` imports nothing.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         self.paths.push(path.segments.iter().map(|it| it.ident.to_string()).collect());
         visit::visit_path(self, path);
