@@ -94,7 +94,7 @@ async fn start_pool(config: &Config, workers: usize, limits: ExtractLimits, tool
     match pool.is_jailed() {
         Some(_) => Ok(pool),
         None => Err(Error::new(ErrorCode::FailedPrecondition, "no worker process can be started")
-            .hint("install `vicd` beside `vic`; files are read in its processes only")),
+            .hint("install `vic-worker` beside `vicd`; files are read in its processes only")),
     }
 }
 
