@@ -1,6 +1,6 @@
 //! The reference implementation of the encoder kernels: simple and slow.
 
-use crate::encoder::{
+use crate::encoder::operands::{
     HeadRow, Kernels, KeyParameters, LANES, LayerNorm, LayerSums, PANEL, PanelLine, Quantisation, QuantisedRows, Rows,
     panel_lines, weight_position,
 };

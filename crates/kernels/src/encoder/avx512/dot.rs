@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 
-use crate::encoder::{PANEL, PanelLine, Rows, STEP, TILE, panel_lines};
+use crate::encoder::operands::{PANEL, PanelLine, Rows, STEP, TILE, panel_lines};
 
 /// Implements [`crate::encoder::Kernels::dot`].
 pub(super) fn dot(rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize) {

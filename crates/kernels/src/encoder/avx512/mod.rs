@@ -9,7 +9,7 @@ mod norm;
 mod row_ops;
 mod softmax;
 
-use crate::encoder::{HeadRow, Kernels, KeyParameters, LayerNorm, LayerSums, PanelLine, QuantisedRows, Rows};
+use crate::encoder::operands::{HeadRow, Kernels, KeyParameters, LayerNorm, LayerSums, PanelLine, QuantisedRows, Rows};
 
 /// Proof that the processor supports the instructions.
 pub(super) struct Avx512(());

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 
 use crate::encoder::avx512::registers::{load, store};
 use crate::encoder::avx512::row_ops::{Dequantiser, RowBounds};
-use crate::encoder::{LANES, LayerNorm, LayerSums, Quantisation, QuantisedRows};
+use crate::encoder::operands::{LANES, LayerNorm, LayerSums, Quantisation, QuantisedRows};
 
 /// Number of rows processed together: each row waits several times for a reduction, while the processor works on the
 /// others.

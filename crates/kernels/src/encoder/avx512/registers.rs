@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
-use crate::encoder::{LANES, PanelLine};
+use crate::encoder::operands::{LANES, PanelLine};
 
 /// Coefficients of a polynomial for `2^x` with x in 0 to 1, from the lowest power up.
 const EXP2: [f32; 4] = [0.999_925_26, 0.695_833_15, 0.226_067_9, 0.078_024_11];

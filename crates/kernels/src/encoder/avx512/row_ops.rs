@@ -8,7 +8,9 @@ use std::arch::x86_64::{
 };
 
 use crate::encoder::avx512::registers::{self, load, load_integers, store, store_bytes, store_four, store_line};
-use crate::encoder::{HeadRow, LANES, LayerSums, OutputScales, PANEL, PanelLine, Quantisation, QuantisedRows};
+use crate::encoder::operands::{
+    HeadRow, LANES, LayerSums, OutputScales, PANEL, PanelLine, Quantisation, QuantisedRows,
+};
 
 /// Added to a signed byte to make it unsigned.
 const OFFSET: i32 = 128;

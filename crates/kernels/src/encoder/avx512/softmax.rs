@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 };
 
 use crate::encoder::avx512::registers::{exp2, load, load_integers, store_bytes, store_four, store_integers};
-use crate::encoder::{KeyParameters, LANES};
+use crate::encoder::operands::{KeyParameters, LANES};
 
 /// The binary logarithm of the largest attention weight, 255.
 const LOG2_MAX_SHARE: f32 = 7.994_353_4;
