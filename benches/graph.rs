@@ -42,8 +42,7 @@ fn main() -> Outcome {
     let dir = tempfile::tempdir()?;
     let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new())?;
     let text = graph_json(nodes, edges);
-    let before = resident_bytes();
-    let begun = std::time::Instant::now();
+    let (before, begun) = (resident_bytes(), std::time::Instant::now());
     let import = GraphImport { name: "bench".into(), format: GraphFormat::Json, text };
     runtime.block_on(service.request(GraphRequest::Import(import)))?;
     print(&json!({"imported_ms": begun.elapsed().as_millis(), "nodes": nodes, "edges": edges}));

@@ -47,7 +47,7 @@ pub(super) async fn verify_citations(
         }
         match offered.get(citation) {
             Some(evidence) if is_valid(evidence, witness, scope).await => {
-                standing.push(verified_citation(citation, evidence))
+                standing.push(verified_citation(citation, evidence));
             }
             _ => fallen += 1,
         }

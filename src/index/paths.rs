@@ -137,7 +137,7 @@ impl StatBefore {
 
     /// Returns whether the file was not written to since then: only then does the text that was read belong to the
     /// hash. Returns `None` if the disk does not respond.
-    pub(crate) async fn is_unchanged(self, record: &FileRecord) -> Result<Option<bool>> {
+    pub(crate) async fn check_unchanged(self, record: &FileRecord) -> Result<Option<bool>> {
         blocking_at_file(record, move || Ok(self.matches_now())).await
     }
 

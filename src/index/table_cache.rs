@@ -94,7 +94,7 @@ impl TableCache {
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let Ok(document) = pool.extract(file, &name).await else { return Ok(None) };
         // Does not cache the tables of a file modified while it was read, because the hash is that of other content.
-        if before.is_unchanged(record).await? != Some(true) {
+        if before.check_unchanged(record).await? != Some(true) {
             return Ok(None);
         }
         let stem = record.found.path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::io::Write;
 /// because of `missing`; the test should then return, and so pass. With `VIC_TESTS_MUST_PROVE=1` the test fails instead.
 pub(crate) fn can_prove(is_possible: bool, missing: &str) -> bool {
     if !is_possible {
+        #[expect(clippy::disallowed_methods, reason = "a variable of the tests, not a setting")]
         let must_prove = std::env::var_os("VIC_TESTS_MUST_PROVE").is_some_and(|it| !it.is_empty());
         assert!(!must_prove, "cannot prove: {missing}");
         let test = std::thread::current().name().unwrap_or("a test").to_string();

@@ -244,7 +244,7 @@ impl Skills {
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
             // Rejects the result if the file was written meanwhile: it would be cached under the hash of the old content.
-            Ok(Ok(_)) if before.is_unchanged(record).await.ok().flatten() != Some(true) => {
+            Ok(Ok(_)) if before.check_unchanged(record).await.ok().flatten() != Some(true) => {
                 Err(SkillProblem(format!("`{shown}` was written to while `{skill}` read it")))
             }
             Ok(Ok(document)) => Ok(document),

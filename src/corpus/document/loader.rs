@@ -204,7 +204,7 @@ async fn extract_unchanged(
     let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let document = pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
     // Discard the text if the file was written to meanwhile, because it would be stored under the wrong hash.
-    match before.is_unchanged(record).await {
+    match before.check_unchanged(record).await {
         Ok(Some(true)) => Ok(document),
         Ok(_) | Err(_) => Err(Reason::Io.name().to_string()),
     }

@@ -290,7 +290,7 @@ impl<K: WatchBackend> Engine<K> {
         }
         self.update_counts();
         let happened = self.debouncer.take_due(now);
-        self.to_changes(happened)
+        self.changes_of(happened)
     }
 
     /// Returns the changes at all paths with events, even recent ones.
@@ -299,10 +299,10 @@ impl<K: WatchBackend> Engine<K> {
             return self.renew_all_watches();
         }
         let happened = self.debouncer.take_all();
-        self.to_changes(happened)
+        self.changes_of(happened)
     }
 
-    fn to_changes(&mut self, happened: Vec<QuietEvent>) -> Vec<Change> {
+    fn changes_of(&mut self, happened: Vec<QuietEvent>) -> Vec<Change> {
         let mut changes: Vec<Change> = Vec::new();
         let mut known = std::collections::HashSet::new();
         for happening in happened {

@@ -88,7 +88,7 @@ pub(super) fn read_document_links(document: &Document, maker: &mut PartBuilder<'
             LinkKind::Link => add_target(&link.target, 1.0, evidence, maker),
             LinkKind::Message => maker.add_alias(format!("message:{}", link.target)),
             LinkKind::Reply => {
-                maker.add_edge_to_alias(&format!("message:{}", link.target), relation::LINKS_TO, 1.0, evidence)
+                maker.add_edge_to_alias(&format!("message:{}", link.target), relation::LINKS_TO, 1.0, evidence);
             }
         }
     }

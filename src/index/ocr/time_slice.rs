@@ -81,7 +81,7 @@ pub(in crate::index) async fn run_slice(
         tools: tools.clone(),
     };
     let turn = call_worker(reader, (&file, &name), job, begun).await?;
-    Ok((before.is_unchanged(record).await? == Some(true)).then_some(turn))
+    Ok((before.check_unchanged(record).await? == Some(true)).then_some(turn))
 }
 
 /// Opens the file if it still has this content. If it does not, the watcher requeues it.

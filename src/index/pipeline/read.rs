@@ -169,7 +169,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     }
     let extracted = extract(pipeline, record, file, &name).await?;
     // Compares size and modification time with those from before the read.
-    let is_as_it_was = before.is_unchanged(record).await?;
+    let is_as_it_was = before.check_unchanged(record).await?;
     let Some(is_as_it_was) = is_as_it_was.filter(|_| !unresponsive::is_unresponsive(&record.absolute())) else {
         return Ok(None);
     };

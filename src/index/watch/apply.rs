@@ -109,10 +109,7 @@ fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
             }
             // Drops a change of the target of the last move, because applying the move scans both its paths.
             (ChangeKind::Touched(path), Some(ApplyStep::Rename(moves)))
-                if moves.last().is_some_and(|it| it.1 == path) =>
-            {
-                ()
-            }
+                if moves.last().is_some_and(|it| it.1 == path) => {}
             (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(ApplyStep::Scan(vec![path])),
             (ChangeKind::Renamed { from, to }, Some(ApplyStep::Rename(moves))) if moves.len() < PATHS_PER_COMMIT => {
                 moves.push((from, to));

@@ -119,10 +119,10 @@ const REPAIRED_DAMAGE: [(&str, &str, Damage); 20] = [
     ("half a write-ahead log", "", |data| cut_in_half(data.join("catalog.sqlite-wal"))),
     ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
     ("a list of jobs of garbage", "the list of jobs: damaged", |data| {
-        overwrite_database_with_garbage(data, "vic_jobs.sqlite")
+        overwrite_database_with_garbage(data, "vic_jobs.sqlite");
     }),
     ("sessions of garbage", "sessions, views and results", |data| {
-        overwrite_database_with_garbage(data, "corpus.sqlite")
+        overwrite_database_with_garbage(data, "corpus.sqlite");
     }),
     ("a graph of garbage", "imported graphs", |data| overwrite_database_with_garbage(data, "graph.sqlite")),
     ("transcripts of garbage", "the log of agents", |data| overwrite_database_with_garbage(data, "transcripts.sqlite")),

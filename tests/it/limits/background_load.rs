@@ -48,7 +48,7 @@ fn children(process: u32) -> Vec<u32> {
 struct PerProcess(BTreeMap<u32, f64>);
 
 impl PerProcess {
-    fn per_process(daemon: u32, number: impl Fn(u32) -> Option<f64>) -> PerProcess {
+    fn measure(daemon: u32, number: impl Fn(u32) -> Option<f64>) -> PerProcess {
         let own = number(daemon).expect("the daemon must run");
         let workers = children(daemon).into_iter().filter_map(|it| Some((it, number(it)?)));
         PerProcess(workers.chain([(daemon, own)]).collect())
@@ -62,7 +62,7 @@ impl PerProcess {
 
 /// Returns the CPU seconds that a daemon and its workers have used.
 fn processor_seconds(daemon: u32) -> PerProcess {
-    PerProcess::per_process(daemon, |process| {
+    PerProcess::measure(daemon, |process| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let ticks = stat.rsplit_once(") ")?.1.split(' ').skip(11).take(2).filter_map(|it| it.parse::<f64>().ok());
         Some(ticks.sum::<f64>() / 100.0)
@@ -71,7 +71,7 @@ fn processor_seconds(daemon: u32) -> PerProcess {
 
 /// Returns the bytes that a daemon and its workers have written to disk.
 fn written_bytes(daemon: u32) -> PerProcess {
-    PerProcess::per_process(daemon, |process| {
+    PerProcess::measure(daemon, |process| {
         let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
         io.lines().find_map(|it| it.strip_prefix("write_bytes: "))?.parse().ok()
     })

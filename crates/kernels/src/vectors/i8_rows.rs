@@ -30,6 +30,11 @@ impl I8Rows {
         self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * ROWS_PER_BLOCK + last.len() / self.width)
     }
 
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     /// Appends a row. The first block grows on demand, because most matrices have only one block.
     pub fn push(&mut self, row: impl Iterator<Item = i8>) {
         let full = ROWS_PER_BLOCK * self.width;

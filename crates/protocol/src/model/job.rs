@@ -269,7 +269,7 @@ pub struct Upkeep {
 }
 
 impl Status {
-    /// Makes the status fit for JSON; see [`crate::model::Root::with_printable_paths`].
+    /// Makes the status fit for JSON; see [`crate::model::Root::with_printable_path`].
     pub fn with_printable_paths(self) -> Status {
         Status { roots: self.roots.into_iter().map(crate::model::Root::with_printable_path).collect(), ..self }
     }

@@ -253,7 +253,7 @@ async fn late_body_is_408_and_slow_body_passes() {
 #[tokio::test]
 async fn bodies_over_memory_limit_are_429_with_retry_after() {
     let bed = bed_with(&[], |bridge| {
-        bridge.message_budget = crate::serve::http::memory_limit::MessageBudget::with_budgets(2 << 20, 5 << 19)
+        bridge.message_budget = crate::serve::http::memory_limit::MessageBudget::with_budgets(2 << 20, 5 << 19);
     })
     .await;
     let large = || question_of(2 << 20);
