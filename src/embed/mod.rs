@@ -2,7 +2,7 @@
 //!
 //! [`Embedder`] has three implementations: in process (the default; with vic's own encoder or ONNX Runtime), Ollama, and
 //! OpenAI-compatible servers. This module does not depend on chunks or the store, and accesses no files except those of the
-//! models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks every
+//! models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`crate::egress`] checks every
 //! outgoing request.
 
 mod bert;
