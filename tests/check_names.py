@@ -7,8 +7,8 @@ Prints `path:line: problem` for each violation and exits with 1 if there is any:
 - test functions with names of more than 70 characters.
 """
 
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -30,11 +30,16 @@ STEMS = set(
 # Words of the rule itself, and texts of others that vic only ships or tests with.
 EXCEPT = ("tests/check_names.py", "CONTRIBUTING.md", "data/", "tests/data/", "tests/answers", "LICENSE", "Cargo.lock")
 
+# Folders that are made by the build and the tests.
+GENERATED = ("target", "models/cache")
 
-def tracked():
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    paths = (Path(name) for name in names.split("\0") if name)
-    return [path for path in paths if (ROOT / path).is_file() and not str(path).startswith(EXCEPT)]
+
+def sources():
+    """Paths of the project's files, relative to its root."""
+    for folder, folders, names in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        folders[:] = [it for it in folders if not it.startswith(".") and (here / it).as_posix() not in GENERATED]
+        yield from (here / name for name in names if not (here / name).as_posix().startswith(EXCEPT))
 
 
 def prose(path, line):
@@ -68,7 +73,7 @@ def violations(path):
 
 
 def main():
-    found = [f"{path}:{number}: {problem}" for path in tracked() for number, problem in violations(path)]
+    found = [f"{path}:{number}: {problem}" for path in sources() for number, problem in violations(path)]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 
