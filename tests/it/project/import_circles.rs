@@ -45,7 +45,10 @@ impl<'ast> Visit<'ast> for Imports {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.paths.push(path.segments.iter().map(|it| it.ident.to_string()).collect());
+        // A single name is a local or was imported by a `use`.
+        if path.segments.len() > 1 {
+            self.paths.push(path.segments.iter().map(|it| it.ident.to_string()).collect());
+        }
         visit::visit_path(self, path);
     }
 }
@@ -205,7 +208,10 @@ fn circle_through_re_export_is_found() {
     };
     let root = write("lib.rs", "mod one; mod two; mod three; pub use one::One;");
     write("one.rs", "use crate::two::Two; pub struct One(Two);");
-    write("two.rs", "pub struct Two; fn circle() { crate::One; } #[cfg(test)] mod tests { use crate::three::Three; }");
+    write(
+        "two.rs",
+        "pub struct Two; fn circle() { crate::One; let one = 1; one; } #[cfg(test)] mod tests { use crate::three::Three; }",
+    );
     write("three.rs", "use crate::One; pub struct Three;");
     assert_eq!(circles(&root), BTreeSet::from([vec!["one".to_string(), "two".to_string()]]));
 }
