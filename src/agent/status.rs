@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::agent::assistant::Assistant;
 use crate::agent::backend::BackendChoice;
 use crate::agent::reasoners::redacted::UNREADY_PROBLEM;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
 use crate::model::agent::{BackendKind, Override};
@@ -93,7 +93,7 @@ fn readiness_problem(
     looked: &Result<Option<CapabilitySnapshot>>,
 ) -> Option<String> {
     let snapshot = match looked {
-        Err(error) => return Some(with_hint(error)),
+        Err(error) => return Some(error.one_line()),
         Ok(snapshot) => snapshot.as_ref()?,
     };
     if choice.backend == BackendKind::Mock || snapshot.model(&model.into()).is_some() {
@@ -106,11 +106,4 @@ fn readiness_problem(
         }
     };
     Some(format!("the server has no model `{model}` ({cure})"))
-}
-
-fn with_hint(error: &Error) -> String {
-    match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.message),
-        None => error.message.clone(),
-    }
 }

@@ -195,7 +195,7 @@ impl ToolLoop<'_> {
         let response = match self.ask_reasoner(state).await {
             Ok(response) => response,
             Err(error) => {
-                state.notes.push(format!("step {}: {}", state.steps, sanitize(&with_hint(&error))));
+                state.notes.push(format!("step {}: {}", state.steps, sanitize(&error.one_line())));
                 state.error = Some(Problem { code: error.code.name(), message: error.message, hint: error.hint });
                 return StepOutcome::End(Ending::Failed);
             }
@@ -343,13 +343,6 @@ fn found_nothing(transcript: &[TranscriptStep]) -> bool {
 fn tool_error_note(name: &str, error: &ToolError, refused: bool) -> String {
     let what = if refused { "was not run" } else { "failed" };
     sanitize(&format!("`{}` {what}: {}", name.chars().take(60).collect::<String>(), error.message))
-}
-
-fn with_hint(error: &Error) -> String {
-    match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.message),
-        None => error.message.clone(),
-    }
 }
 
 /// Checks that a question is not empty, before [`ToolLoop::run`].

@@ -132,19 +132,11 @@ impl RegisteredTools {
         let outcome = tokio::time::timeout(tool.timeout, work)
             .await
             .map_err(|_| ToolError::new(ToolFault::Timeout, format!("`{name}` took longer than {:?}", tool.timeout)))?;
-        let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, message_with_hint(&error)))?;
+        let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, error.one_line()))?;
         match payload.to_string().len() {
             0..=MAX_RESULT_BYTES => Ok(payload),
             bytes => Err(ToolError::new(ToolFault::TooLarge, format!("`{name}` returned {bytes} bytes: ask for less"))),
         }
-    }
-}
-
-/// Returns the message of an error with its hint, because the model can use both.
-fn message_with_hint(error: &Error) -> String {
-    match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.message),
-        None => error.message.clone(),
     }
 }
 

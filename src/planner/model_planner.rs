@@ -143,7 +143,7 @@ pub(super) async fn plan_with_model(
         let answer = match llm.complete(ask.clone()).await {
             Ok(answer) => answer,
             Err(error) => {
-                problem = with_hint(&error);
+                problem = error.one_line();
                 model_away = matches!(error.code, ErrorCode::Unavailable | ErrorCode::DeadlineExceeded);
                 break;
             }
@@ -155,7 +155,7 @@ pub(super) async fn plan_with_model(
         match read {
             Ok(plan) => return PlanOutcome::without_warnings(plan),
             Err(error) => {
-                problem = with_hint(&error);
+                problem = error.one_line();
                 ask.messages.push(Message::new(Role::Assistant, answer.text));
                 let content = format!("This plan is not valid: {problem}. Answer with the corrected JSON object only.");
                 ask.messages.push(Message::new(Role::User, content));
@@ -164,13 +164,6 @@ pub(super) async fn plan_with_model(
     }
     let warning = format!("planned by rules, because model `{}` returned no usable plan: {problem}", llm.name());
     PlanOutcome { plan: rules, warnings: vec![warning], is_model_unavailable: model_away }
-}
-
-fn with_hint(error: &Error) -> String {
-    match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.message),
-        None => error.message.clone(),
-    }
 }
 
 /// Parses and validates the plan in the model's answer.

@@ -201,6 +201,11 @@ impl Error {
         self.hint.as_ref().map_or_else(|| self.message.clone(), |cure| format!("{}; {cure}", self.message))
     }
 
+    /// Returns the message with the hint in parentheses, for models and lists.
+    pub fn one_line(&self) -> String {
+        self.hint.as_ref().map_or_else(|| self.message.clone(), |hint| format!("{} ({hint})", self.message))
+    }
+
     /// Converts an operating system error on `path`; the code tells missing, forbidden, full disk and other errors apart.
     pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Error {
         use std::io::ErrorKind;
