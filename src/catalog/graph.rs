@@ -94,12 +94,14 @@ impl GraphStore {
         })
     }
 
-    /// Drops sources and replaces others in one transaction; new entities get ids.
+    /// Deletes the sources named in `dropped` and stores `parts`, replacing sources of the same name, in one
+    /// transaction. New entities get ids.
     pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replacement> {
         self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
     }
 
-    /// Like [`GraphStore::replace`], for parts that `fill` passes one by one; an error of `fill` rolls everything back.
+    /// Like [`GraphStore::replace`], for sources that `fill` stores one by one; an error of `fill` rolls everything
+    /// back.
     pub fn replace_with(
         &self,
         dropped: &[String],
@@ -210,11 +212,12 @@ fn read_source(row: &Row<'_>) -> Result<(GraphSource, GraphPart), DbError> {
 pub struct FileVersion {
     /// Id of the file in the catalog.
     pub id: FileId,
-    /// Absolute path of the root of the file.
+    /// Absolute path of the root folder that contains the file.
     pub root: PathBuf,
     /// Absolute path of the file.
     pub path: PathBuf,
-    /// Hash and number of chunks when the file was last read; `None` while it is pending.
+    /// For an indexed file, its content hash and number of chunks; empty for a skipped or failed file; `None` while the
+    /// file is pending.
     pub content: Option<String>,
 }
 

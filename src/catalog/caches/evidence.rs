@@ -20,7 +20,7 @@ use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
-/// When the cache is full, 1/20 of the bytes is dropped at once, so that this happens rarely.
+/// When the cache is full, at least 1/20 of its bytes is evicted at once, so that evictions are rare.
 const PRUNE_FRACTION: u64 = 20;
 
 /// A document larger than this, as JSON, is not cached; a thousand pages of dense text take less.
@@ -52,7 +52,8 @@ pub struct EvidenceKey {
     pub hash: ContentHash,
     /// Name of the skill.
     pub skill: String,
-    /// Version of the skill and of everything else that its results depend on. A new version replaces the old entry.
+    /// Version of the skill and of everything else on which its results depend. A result of a new version replaces the
+    /// cached one.
     pub version: String,
 }
 
