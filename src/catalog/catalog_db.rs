@@ -64,7 +64,7 @@ const FORMAT: Format = Format {
     upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move it aside; it is rebuilt from the files themselves",
+    hint: "move the file aside; vic builds a new catalog from your files",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE roots (

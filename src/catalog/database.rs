@@ -253,15 +253,15 @@ impl OpenError {
             OpenError::Sqlite(error) => return explain_sqlite(&error, path, format.hint),
             OpenError::Foreign => (
                 format!("`{shown}` is another program's database, not vic's {name}"),
-                "set VIC_DATA_DIR, or the setting of this file, to another path",
+                "set VIC_DATA_DIR, or the setting with the path of this file, to another path",
             ),
             OpenError::Newer(version) => (
-                format!("the {name} `{shown}` has format {version}, this vic knows {known}"),
-                "use the newer vic, or another VIC_DATA_DIR",
+                format!("the {name} `{shown}` has format {version}, but this vic supports only formats up to {known}"),
+                "run the newer vic that wrote the file, or set VIC_DATA_DIR to another folder",
             ),
             OpenError::Older(version) => (
                 format!("the {name} `{shown}` has format {version}, written by an older vic"),
-                "start the daemon, which upgrades it",
+                "start the daemon: it upgrades the file",
             ),
         };
         Error::new(ErrorCode::FailedPrecondition, message).hint(cure)
@@ -336,7 +336,7 @@ fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
         ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("there is no memory left: close some programs"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("out of memory: close some other programs"),
         ErrorCode::Locked => Error::new(code, message).hint("another program has locked the file; close that program"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))

@@ -24,7 +24,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move the file aside; vic derives the graph of files again; repeat your imports",
+    hint: "move the file aside; vic derives the graph of your files again, but you have to repeat your imports",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE sources (
@@ -271,7 +271,7 @@ impl EntityIds {
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
         if id > MAX_ENTITY_ID {
-            let message = format!("the graph has used all its {MAX_ENTITY_ID} entity ids");
+            let message = format!("the graph has used all {MAX_ENTITY_ID} entity ids");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;

@@ -37,7 +37,7 @@ impl LanceStore {
             Err(_) => {
                 // If the rollback fails too, for example on a full disk, the next change repeats it.
                 if let Err(error) = self.roll_back().await {
-                    tracing::debug!(%error, "a failed change is undone later");
+                    tracing::debug!(%error, "cannot undo a failed change now; the next change undoes it");
                 }
             }
         }

@@ -65,7 +65,7 @@ async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     match tokio::time::timeout(time, rewrite_reading(table, deleted_part, COMPACT_READ_AHEAD)).await {
         Ok(done) => done,
         Err(_) => {
-            tracing::warn!("compaction of {rows} rows hung for {} s and begins again", time.as_secs());
+            tracing::warn!("compaction of {rows} rows hung for {} s; it is cancelled and starts again", time.as_secs());
             rewrite_reading(table, deleted_part, UNBOUNDED).await
         }
     }

@@ -38,7 +38,6 @@ impl FooterCheck {
     /// Checks the files that are new since the last check.
     ///
     /// # Errors
-    ///
     /// A file is truncated; the error is that of a full or broken disk, which the library ignored. The file is not
     /// checked again, because the caller undoes the commit, and then nothing needs the file.
     pub(super) async fn check(&self) -> Result<()> {

@@ -26,8 +26,7 @@ const SMALL_MACHINE_THREADS: usize = 2;
 /// A machine with at most this many cores counts as small.
 const SMALL_MACHINE_CORES: usize = 3;
 
-/// Environment variable with the number of threads that build the keyword index; all other threads stay free for
-/// queries.
+/// Environment variable with the number of threads that build the keyword index; queries use all others.
 const INDEXERS_VARIABLE: &str = "LANCE_FTS_NUM_SHARDS";
 
 /// Environment variable with the memory of each thread that builds the keyword index, in MiB. An update of a keyword

@@ -31,7 +31,6 @@ impl LanceStore {
     /// queries fast.
     ///
     /// # Errors
-    ///
     /// The directory cannot be read or written.
     pub async fn cover_keywords(&self) -> Result<()> {
         let done = self.run_change(cover_keywords(self)).await;

@@ -47,7 +47,6 @@ pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
 /// Quarantines (renames) the versions above this number, newest first. Returns how many were renamed.
 ///
 /// # Errors
-///
 /// A file cannot be renamed.
 pub(super) fn quarantine_unsynced(table_dir: &Path, synced: u64) -> Result<usize> {
     let unsynced: Vec<Manifest> = list(table_dir)?.into_iter().filter(|it| it.version > synced).collect();

@@ -103,7 +103,7 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
     if let Some(last) = last {
         let unsynced = manifests::quarantine_unsynced(&table_dir, last)?;
         if unsynced > 0 {
-            tracing::info!(unsynced, "set aside an interrupted commit; its files are indexed again");
+            tracing::info!(unsynced, "renamed the versions of an interrupted commit; their files are indexed again");
         }
     }
     let Some(mut opened) = newest_readable(place).await? else {
@@ -146,7 +146,7 @@ async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
             }
             return if error.code == ErrorCode::DataLoss { Ok(None) } else { Err(error) };
         };
-        tracing::warn!("{error}; going back to the version before `{}`", newest.path.display());
+        tracing::warn!("{error}; trying the version of the index before `{}`", newest.path.display());
         let aside = manifests::quarantine_corrupt(&table_dir, &newest)?;
         moved.push((newest, aside));
     }

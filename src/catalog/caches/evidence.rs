@@ -32,7 +32,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Normal,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "delete the file; skills then run again",
+    hint: "delete the file; skills such as OCR then run again on your files",
     schema: "
         CREATE TABLE evidence (
             id INTEGER PRIMARY KEY,
@@ -181,7 +181,7 @@ impl EvidenceCache {
 
 /// Logs an error of the cache and returns `None`, as for a missing entry.
 fn ok_or_log<T>(found: Result<T>) -> Option<T> {
-    found.inspect_err(|error| tracing::warn!("{error}; skills run again")).ok()
+    found.inspect_err(|error| tracing::warn!("{error}; the cache is ignored and skills run again")).ok()
 }
 
 fn encode(document: &Document) -> Result<Vec<u8>> {

@@ -88,7 +88,7 @@ impl VectorCache {
             Ok(vectors)
         });
         found.unwrap_or_else(|error| {
-            tracing::warn!("{error}; vectors are computed again");
+            tracing::warn!("{error}; the cache is ignored and vectors are computed again");
             vec![None; keys.len()]
         })
     }

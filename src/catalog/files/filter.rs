@@ -70,7 +70,8 @@ impl Condition {
             condition.and(&sql, values);
         }
         if filter.extensions.len() > MAX_EXTENSIONS {
-            let text = format!("{} extensions in a filter; the maximum is {MAX_EXTENSIONS}", filter.extensions.len());
+            let text =
+                format!("the filter has {} extensions; the maximum is {MAX_EXTENSIONS}", filter.extensions.len());
             return Err(Error::invalid(text).into());
         }
         if !filter.extensions.is_empty() {

@@ -12,8 +12,8 @@ use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
 /// Hint of the error about a root that cannot be read.
-pub const ROOT_HINT: &str =
-    "mount it or let vic read it, or remove it with `vic roots remove`; its files stay in the index";
+pub const ROOT_HINT: &str = "mount the folder or give vic permission to read it; its files stay in the index unless you \
+     remove the root with `vic roots remove`";
 
 impl Catalog {
     /// Makes a folder a root. Returns the root that owns its files: the new root, or the outermost root that contains it.

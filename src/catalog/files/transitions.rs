@@ -177,7 +177,8 @@ impl Catalog {
     pub fn fail_by_strikes(&self) -> Result<u64> {
         self.fail_exhausted()?;
         self.database.write(|db| {
-            let detail = format!("reading it crashed a worker or took too long, {MAX_STRIKES} times, before vic ended");
+            let detail =
+                format!("reading the file crashed a worker or took too long {MAX_STRIKES} times before vic ended");
             let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 \
                        WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
             Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)
