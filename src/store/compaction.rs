@@ -9,8 +9,8 @@ use lancedb::table::{CompactionOptions, OptimizeAction};
 /// Compaction runs if there are more small fragments than this.
 const MAX_SMALL_FRAGMENTS: usize = 32;
 
-/// Compaction also runs if there are more fragments than this with fewer than [`MIN_ROWS_PER_FRAGMENT`] rows on average.
-/// The disk overhead of such fragments (5 KiB each) soon exceeds the size of their rows (2 KiB each).
+/// Compaction also runs if there are more fragments than this and they have fewer than [`MIN_ROWS_PER_FRAGMENT`] rows on
+/// average. The disk overhead of such fragments (5 KiB each) soon exceeds the size of their rows (2 KiB each).
 const MAX_SCATTERED_FRAGMENTS: u64 = 8;
 
 /// Minimum average rows per fragment; see [`MAX_SCATTERED_FRAGMENTS`].

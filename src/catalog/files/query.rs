@@ -217,8 +217,8 @@ impl Catalog {
         })
     }
 
-    /// Returns the number of pending files, and the total size in bytes of those that have no chunks yet and are not
-    /// images, archives or media.
+    /// Returns the number of pending files, and the total size in bytes of those that have no chunks yet and may
+    /// contain much text: all kinds except image, archive, media and other.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \

@@ -21,8 +21,8 @@ use crate::model::{Contents, FileId};
 
 pub use crate::catalog::files::name_index::words::{NameWord, name_words};
 
-/// Key in the table `meta` whose value is the id of the last file that was indexed in the background; it exists only
-/// until all files are indexed.
+/// Key in the table `meta` whose value is the id of the last file whose names the background fill has indexed; it exists
+/// only until the fill ends.
 const FILLED_UP_TO: &str = "names_filled_to";
 /// Number of files whose names are indexed in one background transaction; other writers wait for its end.
 const FILL_BATCH: i64 = 2_000;
