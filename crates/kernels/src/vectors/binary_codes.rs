@@ -1,10 +1,10 @@
 //! Binary codes: one bit per number of a vector, to select candidates among many rows.
 //!
 //! A bit shows whether a number exceeds the mean of all vectors at its position. The cosine of a row and a query is
-//! estimated by counting the bits of the row that match the query, whose numbers are quantised to four bits. With `q`
-//! the query, `r` the row minus the mean and `s` the signs of `r`, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`. This is
-//! exact for a query equal to the row (RaBitQ, Gao and Long, SIGMOD 2024, without the rotation). A code takes 1/8 of
-//! the bytes of the row, and the memory-bound scan an eighth of the time.
+//! estimated by counting bits, from the code of the row and the numbers of the query quantised to four bits each. With
+//! `q` the query, `r` the row minus the mean and `s` the signs of `r`, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`.
+//! This is exact for a query equal to the row (RaBitQ, Gao and Long, SIGMOD 2024, without the rotation). A code takes
+//! 1/8 of the bytes of the row, and the memory-bound scan an eighth of the time.
 //!
 //! A block of eight rows stores the first words of all rows side by side, then the second words, and so on, so that the
 //! compiler counts the bits of eight rows at once.
