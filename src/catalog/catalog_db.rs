@@ -1,4 +1,4 @@
-//! The database of the catalog: its format, its opening and its single values.
+//! Opens the catalog database and defines its schema, its migrations and the key-value table `meta`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::catalog::database::{Database, Durability, Format, RANDOM_ACCESS_CACHE
 use crate::catalog::files::owners::Owners;
 use crate::error::Result;
 
-/// A catalog larger than this (about 150,000 files) is not checked for corruption at startup; the check of one this size
-/// takes 0.1 s.
+/// A larger catalog file (about 150,000 indexed files) is not checked for corruption at startup, because the check
+/// would take more than 0.1 s.
 const MAX_CHECKED_BYTES: u64 = 64 << 20;
 
 /// Format 2 adds `awaiting`: the number of chunks of a file that have no vector yet.
@@ -46,11 +46,12 @@ const MIGRATION_5: &str = "
 /// Format 6 adds `above`: the outer root that contains a nested root and owns its files.
 const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 
-/// In `files`, `path` is the path in bytes, relative to the root. `name` is its last component in lower case and NFC, for
-/// searching. `skip` is the reason of the walk; it is kept apart from `reason`, so that a walk only undoes what a walk
-/// did. States and reasons are stored as names, to be readable in `sqlite3`. A deleted row stays as a tombstone until the
-/// store has deleted its chunks. Ids are never reused. The index on `name` serves substring filters: a trigram index would
-/// be three times as large and slow down every insert. Questions search for words in the full-text index `names`.
+/// In the table `files`, `path` is the path in bytes, relative to the root. `name` is its last component in lower case
+/// and NFC, for searching. `skip` is the reason for which a walk skipped the file; it is separate from `reason`, so
+/// that a later walk clears only reasons that a walk has set. States and reasons are stored as names, to be readable in
+/// `sqlite3`. The row of a deleted file stays as a tombstone until the store has deleted the chunks of the file. Ids
+/// are never reused. The index on `name` serves substring filters: a trigram index would be three times as large and
+/// slow down every insert. Questions search for words in the full-text index `names`.
 ///
 /// `awaiting` counts the chunks without a vector. `strikes` counts how often reading a pending file crashed a worker or
 /// took too long. `read_hash` is the previous hash of a file that has to be read again. `inner_names` holds the names of
@@ -63,7 +64,7 @@ const FORMAT: Format = Format {
     upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move it aside; it is rebuilt from the files themselves",
+    hint: "move the file aside; vic builds a new catalog from your files",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE roots (
@@ -163,7 +164,7 @@ impl Catalog {
         }
     }
 
-    /// Returns a receiver of the commit counter, which grows with every commit of this process.
+    /// Returns a receiver that yields the number of commits by this process after every commit.
     pub fn commit_counter(&self) -> tokio::sync::watch::Receiver<u64> {
         self.database.commits()
     }

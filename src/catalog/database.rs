@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::error::{DISK_ERROR_HINT, Error, ErrorCode, Result};
 
-/// Maximum number of idle reader connections kept open; usually no more questions run at a time.
+/// Maximum number of idle reader connections kept open; usually no more queries run concurrently.
 const IDLE_READERS: usize = 4;
 
 /// How long a statement waits for a lock of another process, such as a backup or the `sqlite3` shell.
@@ -28,12 +28,12 @@ pub(super) const RANDOM_ACCESS_CACHE_KIB: u32 = 16 << 10;
 /// not speed up inserting 300,000 vectors, because the page cache of the operating system holds the file too.
 pub(super) const APPEND_CACHE_KIB: u32 = 2 << 10;
 
-/// Which commits survive a power loss. All commits survive a crash of vic.
+/// Which commits survive a power loss. A crash of vic alone loses no commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// Every commit.
+    /// Every commit survives a power loss.
     Full,
-    /// The commits before the last checkpoint; later ones may be lost, but the file stays consistent.
+    /// Commits before the last checkpoint survive a power loss; later ones may be lost, but the file stays consistent.
     Normal,
 }
 
@@ -218,7 +218,7 @@ pub fn flush_database(path: &Path) -> Result<()> {
     flush().map_err(|error| explain_sqlite(&error, path, "run `vic doctor`"))
 }
 
-/// An error of the work inside a transaction.
+/// Error of the closure that runs inside a transaction.
 pub(super) enum DbError {
     /// An error of SQLite; [`Database::explain`] adds the path.
     Sqlite(rusqlite::Error),
@@ -253,15 +253,15 @@ impl OpenError {
             OpenError::Sqlite(error) => return explain_sqlite(&error, path, format.hint),
             OpenError::Foreign => (
                 format!("`{shown}` is another program's database, not vic's {name}"),
-                "set VIC_DATA_DIR, or the setting of this file, to another path",
+                "set VIC_DATA_DIR, or the setting with the path of this file, to another path",
             ),
             OpenError::Newer(version) => (
-                format!("the {name} `{shown}` has format {version}, this vic knows {known}"),
-                "use the newer vic, or another VIC_DATA_DIR",
+                format!("the {name} `{shown}` has format {version}, but this vic supports only formats up to {known}"),
+                "run the newer vic that wrote the file, or set VIC_DATA_DIR to another folder",
             ),
             OpenError::Older(version) => (
                 format!("the {name} `{shown}` has format {version}, written by an older vic"),
-                "start the daemon, which upgrades it",
+                "start the daemon: it upgrades the file",
             ),
         };
         Error::new(ErrorCode::FailedPrecondition, message).hint(cure)
@@ -313,8 +313,8 @@ fn open_and_migrate(path: &Path, format: &Format) -> Result<Connection, OpenErro
     Ok(db)
 }
 
-/// Caches prepared statements and fixes their query plans. Otherwise SQLite prepares a statement again for each bound
-/// value, because the plan might depend on it: looking up one path took twice as long.
+/// Caches prepared statements and fixes their query plans. Without this, SQLite prepares a statement again for each
+/// bound value, because the best plan might depend on the value: looking up one path took twice as long.
 fn cache_statements(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
@@ -336,7 +336,7 @@ fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
         ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("there is no memory left: close some programs"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("out of memory: close some other programs"),
         ErrorCode::Locked => Error::new(code, message).hint("another program has locked the file; close that program"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))

@@ -24,7 +24,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move the file aside; vic derives the graph of files again; repeat your imports",
+    hint: "move the file aside; vic derives the graph of your files again, but you have to repeat your imports",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE sources (
@@ -94,12 +94,14 @@ impl GraphStore {
         })
     }
 
-    /// Drops sources and replaces others in one transaction; new entities get ids.
+    /// Deletes the sources named in `dropped` and stores `parts`, replacing sources of the same name, in one
+    /// transaction. New entities get ids.
     pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replacement> {
         self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
     }
 
-    /// Like [`GraphStore::replace`], for parts that `fill` passes one by one; an error of `fill` rolls everything back.
+    /// Like [`GraphStore::replace`], for sources that `fill` stores one by one; an error of `fill` rolls everything
+    /// back.
     pub fn replace_with(
         &self,
         dropped: &[String],
@@ -210,11 +212,12 @@ fn read_source(row: &Row<'_>) -> Result<(GraphSource, GraphPart), DbError> {
 pub struct FileVersion {
     /// Id of the file in the catalog.
     pub id: FileId,
-    /// Absolute path of the root of the file.
+    /// Absolute path of the root folder that contains the file.
     pub root: PathBuf,
     /// Absolute path of the file.
     pub path: PathBuf,
-    /// Hash and number of chunks when the file was last read; `None` while it is pending.
+    /// For an indexed file, its content hash and number of chunks; empty for a skipped or failed file; `None` while the
+    /// file is pending.
     pub content: Option<String>,
 }
 
@@ -268,7 +271,7 @@ impl EntityIds {
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
         if id > MAX_ENTITY_ID {
-            let message = format!("the graph has used all its {MAX_ENTITY_ID} entity ids");
+            let message = format!("the graph has used all {MAX_ENTITY_ID} entity ids");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;

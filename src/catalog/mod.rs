@@ -1,12 +1,13 @@
-//! SQLite databases: what vic knows of every file, and the logs and caches beside it.
+//! SQLite databases: the catalog, which records the state of every file, and separate logs and caches.
 //!
-//! Start with [`Catalog`]: one writer, concurrent readers; every method is short and blocks. `scan.rs` decides what a walk
-//! changes, `transitions.rs` moves files between states, `query.rs` answers filters. Nothing here reads the files themselves.
-//! [`JobLog`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`] are separate: they may be lost.
+//! Start with [`Catalog`]: one writer, concurrent readers; every method is short and blocks. `scan.rs` decides what a
+//! walk changes, `transitions.rs` moves files between states, `query.rs` answers filters. Nothing here reads the user's
+//! files. [`JobLog`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`] are separate databases, whose loss does
+//! no harm to the index.
 //!
-//! Commits of the catalog are synced (`synchronous=FULL`): a mark asserts that the store has the file on disk, and a
-//! counted try has to survive the crash that it causes. Scans and marks come in batches, so that a sync is paid once per
-//! batch.
+//! Commits of the catalog are synced (`synchronous=FULL`). A file marked as indexed must have its chunks in the store
+//! even after a power loss, and a counted attempt to read a file must survive the crash that the file causes. Scans and
+//! marks come in batches, so that a sync is paid once per batch.
 
 mod caches;
 mod corpus_db;

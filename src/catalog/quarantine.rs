@@ -1,4 +1,4 @@
-//! Quarantine: corrupt files are renamed, never deleted, never overwritten.
+//! Quarantine of corrupt files: they are renamed, never deleted or overwritten.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::error::{ErrorCode, IoContext, Result};
 /// Suffixes of the files that SQLite keeps beside a database: write-ahead log and shared memory.
 const SQLITE_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// Opens a database. A corrupt file is renamed and replaced by a new database, which keeps the new path of the corrupt
-/// file.
+/// Opens a database. A corrupt file is renamed and replaced by a new database, whose field `quarantined` holds the new
+/// path of the corrupt file.
 ///
 /// # Errors
 /// Every error except corruption: permissions, a file of another program, a newer format, a full disk.

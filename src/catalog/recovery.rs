@@ -53,7 +53,8 @@ impl Catalog {
         Ok((catalog, set_aside.map(|set_aside| Recovery { set_aside, roots })))
     }
 
-    /// Adds the roots that the catalog lacks. An intact catalog lacks a root if the end of its write-ahead log was lost.
+    /// Adds the roots that are in `roots` but not in the catalog. Even an intact catalog lacks a root if the end of its
+    /// write-ahead log was lost.
     fn add_lost_roots(&self, roots: &[PathBuf], is_new: bool) -> Result<()> {
         let known = self.named_roots()?;
         let lost: Vec<&PathBuf> = roots.iter().filter(|it| !known.iter().any(|root| root.path == **it)).collect();
@@ -71,7 +72,7 @@ impl Catalog {
         self.write_root_list_of(&self.named_roots()?)
     }
 
-    /// As [`Catalog::write_root_list`], with the roots that will remain after a change.
+    /// Writes the paths of `roots` to `roots.txt` beside the catalog, unless the file is up to date.
     pub(super) fn write_root_list_of(&self, roots: &[Root]) -> Result<()> {
         let line = |root: &Root| format!("{}\n", percent_encode(path_bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();

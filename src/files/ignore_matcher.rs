@@ -20,17 +20,16 @@ use crate::files::open::{ReadRefusal, read_regular};
 /// precedence.
 pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
 
-/// Bytes of an ignore file beyond this number are not read; most files have a thousandth of it.
+/// Only this many bytes of an ignore file are read; most ignore files are a thousand times smaller.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Rules of one file beyond this number are ignored: this many patterns with wildcards take a second and 100 MiB to
-/// compile.
+/// Only this many rules of an ignore file apply: compiling as many patterns with wildcards takes a second and 100 MiB.
 const MAX_RULES: usize = 10_000;
 
 /// A rule longer than this, in bytes, is ignored: it could only match paths that are too long to be opened.
 const MAX_RULE_BYTES: usize = 4_096;
 
-/// Maximum number of ignore files with a problem that are reported as warnings.
+/// Problems are reported for at most this many ignore files.
 const MAX_PROBLEMS: usize = 100;
 
 /// Decides which entries below a root are ignored. An ignore file is read and cached when the first entry in its folder or
@@ -40,7 +39,7 @@ pub(crate) struct IgnoreMatcher {
     root: PathBuf,
     hidden: bool,
     overrides: Override,
-    /// Roots below this one: rules from outside such a root do not apply inside it, because the user indexed it
+    /// Roots below this root. Rules from outside such a root do not apply inside it, because the user indexed it
     /// explicitly.
     nested_roots: Vec<PathBuf>,
     folders: RwLock<HashMap<OsString, RuleChain>>,
@@ -58,8 +57,8 @@ struct FolderRules {
 }
 
 impl IgnoreMatcher {
-    /// Creates a matcher without reading any file. `hidden` makes hidden entries visible. Roots in `named` that are not
-    /// below this one do not matter.
+    /// Creates a matcher without reading any file. With `hidden`, hidden entries are visible too. `named` lists all
+    /// roots; only those below this root matter.
     pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> IgnoreMatcher {
         let (folders, problems) = Default::default();
         let nested_roots = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
@@ -95,7 +94,7 @@ impl IgnoreMatcher {
         self.nested_roots.iter().any(|it| it.starts_with(path))
     }
 
-    /// Returns whether rules from above this folder do not apply in it: it is the root or a nested root.
+    /// Returns whether rules of the folders above do not apply in this folder, because it is the root or a nested root.
     fn is_rule_boundary(&self, folder: &Path) -> bool {
         folder == self.root || self.nested_roots.iter().any(|it| it == folder)
     }
@@ -224,7 +223,7 @@ fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Git
             break;
         }
         let added = match std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) {
-            Ok(line) if line.len() > MAX_RULE_BYTES => Err(format!("it has more than {MAX_RULE_BYTES} bytes")),
+            Ok(line) if line.len() > MAX_RULE_BYTES => Err(format!("the line has more than {MAX_RULE_BYTES} bytes")),
             Ok(line) => builder.add_line(None, line).map(drop).map_err(|error| error.to_string()),
             Err(_) => Err("it is not UTF-8".into()),
         };
@@ -241,7 +240,7 @@ fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Git
     (rules, (!wrong.is_empty()).then(|| wrong.join("; ")))
 }
 
-/// The lines of an ignore file that are not valid rules: the first one, and the number of others.
+/// The invalid lines of an ignore file: the first one with its line number and problem, and the number of others.
 #[derive(Default)]
 struct InvalidLines {
     first: Option<(usize, String)>,

@@ -24,8 +24,8 @@ pub fn ignored_files(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Wa
     };
     let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
     let is_left_out = |file: &Path| {
-        // Checks the ignore rules last: the matcher reads and caches the rules of every folder that it is asked about, and
-        // after a volume was unmounted, most files no longer exist.
+        // Checks the ignore rules last, because the matcher reads and caches the rules of every folder it is asked
+        // about, and after a volume was unmounted, most files no longer exist.
         !unresponsive::is_unresponsive_beneath(root, file)
             && is_there(file)
             && (matcher.hides(file, false) || is_excluded(file))

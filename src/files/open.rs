@@ -15,7 +15,8 @@ use crate::files::stat::FileStat;
 use crate::files::unresponsive;
 use crate::model::{ContentHash, ExtractFailure, MAX_FILE_BYTES, Reason};
 
-/// Bytes per read when a file is hashed: large enough for the full speed of BLAKE3, small enough for many threads.
+/// Number of bytes per read when a file is hashed: large enough for the full speed of BLAKE3, small enough for many
+/// threads.
 const HASH_BUFFER: usize = 1 << 20;
 
 /// Why a file was not opened.
@@ -51,16 +52,16 @@ fn open_unchecked(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     }
 }
 
-/// Why an existing ignore file was not read.
+/// Why an ignore file was not read although it exists.
 pub(super) enum ReadRefusal {
-    /// The path is not a regular file but of this type.
+    /// The path is not a regular file but a file of this type, such as a named pipe.
     Type(FileType),
-    /// The operating system reported this error.
+    /// The operating system refused to open or read the file with this error.
     Refused(io::Error),
 }
 
-/// Reads at most `most` bytes of an ignore file, and returns whether there are more. Symbolic links are followed. Returns
-/// `None` if the file does not exist. Anything but a regular file is not even opened.
+/// Reads at most `most` bytes of an ignore file; the flag tells whether the file is longer. Symbolic links are
+/// followed. Returns `None` if the file does not exist. Anything but a regular file is not even opened.
 pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, ReadRefusal> {
     let is_absent = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -105,8 +106,8 @@ impl Folder {
     pub(super) fn beneath(&self, relative: &Path) -> io::Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match resolve_in(self.0.as_fd(), relative, flags) {
-            // Treats "not a directory" as a link, because `O_DIRECTORY` with `O_NOFOLLOW` reports a link to a folder this
-            // way.
+            // Returns `ELOOP` for "not a directory" too, because this is how `O_DIRECTORY` with `O_NOFOLLOW` reports a
+            // symbolic link to a folder.
             Err(Errno::NOTDIR) => Err(Errno::LOOP.into()),
             opened => Ok(Folder(opened?)),
         }
@@ -188,8 +189,8 @@ impl ContentStamp {
 
 /// Returns whether the file begins with the signature of a zip archive; false if it cannot be read.
 ///
-/// Only walks may call this function, under their watchdog: it does not check the list of unresponsive paths, so it may
-/// block, but never answers wrongly.
+/// Only walks may call this function, under their watchdog: it ignores the list of unresponsive paths, so that its
+/// answer is never wrong, but it may block.
 pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     let mut magic = [0; 4];
     match open_unchecked(root, relative) {
@@ -216,9 +217,11 @@ fn resolve_in(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result<Ow
         use rustix::fs::{ResolveFlags, openat2};
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(root, relative, flags, Mode::empty(), beneath) {
-            // Falls back below: kernels before 5.6 lack `openat2`, and some sandboxes forbid calls they do not know.
+            // Continues below without `openat2`, because kernels before 5.6 lack it and some sandboxes forbid calls
+            // they do not know.
             Err(Errno::NOSYS | Errno::PERM) => {}
-            // Falls back too: the kernel gives up when a rename happens at the same time; opening by component does not.
+            // Continues below too: the kernel gives up when a rename happens at the same time, but opening component by
+            // component does not.
             Err(Errno::AGAIN) => {}
             opened => return opened,
         }
@@ -237,8 +240,8 @@ fn resolve_by_component(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) ->
             return openat(here, name, flags, Mode::empty());
         }
         let next = openat(here, name, folder_flags, Mode::empty()).map_err(|error| match error {
-            // Treats "not a directory" as a link, because `O_DIRECTORY` with `O_NOFOLLOW` reports a link to a folder this
-            // way.
+            // Returns `ELOOP` for "not a directory" too, because this is how `O_DIRECTORY` with `O_NOFOLLOW` reports a
+            // symbolic link to a folder.
             Errno::NOTDIR => Errno::LOOP,
             other => other,
         })?;

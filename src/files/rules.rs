@@ -21,17 +21,18 @@ use crate::secrets::{self, PathVerdict};
 /// user.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// Sparse files up to this size are read: holes are common in disk images and databases, and rare in small files.
+/// Smaller sparse files are read like others, because holes are common in disk images and databases, and rare in small
+/// files.
 const SPARSE_MIN_BYTES: u64 = 64 << 20;
 
-/// A file counts as sparse if less than 1/64 of its bytes have blocks on disk; compressed logs reach 1/20.
+/// A file counts as sparse if less than 1/64 of its bytes are allocated on disk; compressed logs have 1/20.
 const SPARSE_FRACTION: u64 = 64;
 
 /// A `.key` file smaller than this is taken for a private key: keys have at most a dozen KB, Keynote presentations at
 /// least some hundred.
 const MIN_KEYNOTE_BYTES: u64 = 32 << 10;
 
-/// Which files are ignored, and which are recorded without being read. Cheap to clone.
+/// Decides which files are ignored, and which are recorded without being read. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Rules {
     config: Arc<WalkConfig>,
@@ -133,7 +134,7 @@ impl Rules {
         match secrets::judge_path(&root.join(relative)) {
             PathVerdict::Plain => false,
             PathVerdict::Secret => true,
-            // Treats a file as small as a private key as a secret without opening it.
+            // Treats a file of at most the size of a private key as a secret, without opening it.
             PathVerdict::SecretUnlessZip => {
                 size > 0 && (size < MIN_KEYNOTE_BYTES || !open::begins_like_zip(root, relative))
             }

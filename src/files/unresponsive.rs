@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The unresponsive roots and mounts; one list for the process, because mounts are the same for all of its threads.
 static UNRESPONSIVE: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// How often a waiting caller checks whether the mount still responds.
+/// How often a caller that waits for work on a mount checks whether the mount became unresponsive.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 fn unresponsive_set() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -42,8 +42,9 @@ pub(crate) fn unresponsive_below(root: &Path) -> Vec<PathBuf> {
     unresponsive_set().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
 }
 
-/// Waits for work that accesses a path. Returns `None` when its mount becomes unresponsive or the work takes longer than
-/// `most`. If the mount is unresponsive already, the work is not started, because it would block a thread.
+/// Waits for `work`, which accesses `path`. Returns `None` when the mount of the path becomes unresponsive or the work
+/// takes longer than `most`. If the mount is unresponsive already, does not start the work, because it would block a
+/// thread.
 pub(crate) async fn timeout_if_unresponsive<T>(
     path: &Path,
     most: Duration,

@@ -20,7 +20,7 @@ use crate::files::stat::FileStat;
 use crate::files::{Rules, WalkToken, unresponsive};
 use crate::model::FoundFile;
 
-/// Number of entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
+/// Maximum number of entries queued between the walking threads and the caller: a few milliseconds of walking, 300 KiB.
 const ENTRY_QUEUE: usize = 1024;
 
 /// Maximum number of problems that a walk describes; further unreadable folders are recorded without a description.
@@ -48,13 +48,13 @@ const MAX_SHOWN_CHARS: usize = 200;
 pub struct WalkProblem {
     /// The path, relative to the root.
     pub path: PathBuf,
-    /// One sentence with the absolute path, and a hint if there is one.
+    /// One sentence that contains the absolute path, and a hint if there is one.
     pub sentence: String,
 }
 
-/// Passes every visible entry of `root` except folders to `each`, unordered; with `within`, only those at or below that
-/// path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason to skip them. If `within` does not
-/// exist, the walk is empty and complete. Stops early, incomplete, when `leash` is stopped.
+/// Passes every visible entry of `root` except folders to `each`, unordered; with `within`, only entries at or below
+/// that path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason to skip them. If `within`
+/// does not exist, the report is complete and empty. If `leash` is stopped, the report is incomplete.
 ///
 /// # Errors
 /// When the root itself is missing, not a folder, or unreadable; this says nothing about the files below it.
@@ -68,7 +68,7 @@ pub fn walk(
     PlaceWalker::new(root, rules).walk(within, leash, each)
 }
 
-/// Walks several paths of a root one after the other. The ignore files that apply to single files are read only once.
+/// Walks several paths of a root one after the other. Ignore files that apply to single files are read only once.
 pub struct PlaceWalker<'a> {
     root: &'a Path,
     rules: &'a Rules,
@@ -234,7 +234,7 @@ struct RootWalk<'a> {
 struct Failures {
     problems: Vec<WalkProblem>,
     unreadable: BTreeSet<PathBuf>,
-    /// The error if the root itself could not be listed.
+    /// Error if the root itself could not be listed.
     root: Option<Error>,
 }
 
@@ -254,7 +254,7 @@ impl<'a> RootWalk<'a> {
         builder.standard_filters(false).follow_links(false).same_file_system(false);
         builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
         let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
-        // Starts even the walk of a subfolder at the root, so that the ignore files of the folders above apply.
+        // Walks from the root even if `within` is a subfolder, so that the ignore files of the folders above it apply.
         let within = within.map(|it| root.join(it));
         let passed_over = self.unresponsive.clone();
         builder.filter_entry(move |entry| {
@@ -335,7 +335,7 @@ impl<'a> RootWalk<'a> {
         self.note_error(&ignore::Error::WithPath { path: self.root.join(relative), err });
     }
 
-    /// Records an error: entries at its path were missed.
+    /// Records an error of the walk at a path; entries at or below that path were missed.
     fn note_error(&self, error: &ignore::Error) {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
@@ -356,8 +356,8 @@ impl<'a> RootWalk<'a> {
         });
     }
 
-    /// Records a problem at a path with this sentence, unless the path now leads out of the root or no longer exists.
-    /// `hides` means that entries there were missed.
+    /// Records a problem at a path with this sentence. Does nothing if the path no longer exists; if the path now leads
+    /// out of the root, records that instead. `hides` tells whether entries at the path were missed.
     fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
         match self.broken_prefix(relative) {
             Some((_, broken)) if is_gone(&broken) => {}
@@ -376,14 +376,14 @@ impl<'a> RootWalk<'a> {
         let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.into_iter().rev().find_map(|it| {
             let error = self.folder.beneath(it).err()?;
-            // The parent may have become a link after it was checked; then the parent is reported instead.
+            // If the parent became a link after it was checked, returns the parent instead.
             let place = if is_gone(&error) || self.has_entry(it) { it } else { it.parent()? };
             Some((place, error))
         })
     }
 
-    /// Returns whether a folder within the root has an entry of this name. An entry directly in the root cannot come from
-    /// outside.
+    /// Returns whether a folder within the root has an entry of this name; always true directly in the root, whose
+    /// entries cannot come from outside.
     fn has_entry(&self, relative: &Path) -> bool {
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
         parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 /// How often a caller that waits for a walk checks for progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A walk without progress for this long is abandoned; a disk that has to spin up takes a third of it.
+/// A walk without progress for this long is abandoned. A disk that has to spin up needs only a third of this time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Stages of a walk: running, its result is being applied, or abandoned.
+/// Stages of a walk: it runs, its result is being applied to the catalog, or it was abandoned.
 const WALKING: u8 = 0;
 const APPLYING: u8 = 1;
 const ABANDONED: u8 = 2;

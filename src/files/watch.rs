@@ -44,7 +44,8 @@ pub use crate::files::watch::shared_state::{WatchCounts, WatchProblem};
 
 use crate::files::watch::shared_state::Shared;
 
-/// Maximum number of events queued while new folders are being watched, as many as the kernel keeps. More cause a rescan.
+/// Maximum number of events queued while new folders are being watched, as many as the kernel queues. Further events
+/// are lost and cause a rescan.
 const EVENT_QUEUE: usize = 16_384;
 
 /// Pause before the next attempt to send a message to the watching thread while its queue is full.
@@ -82,12 +83,12 @@ impl Watcher {
         Ok(Watcher { messages, shared, backlog })
     }
 
-    /// Watches a root with all its visible folders; folders that are watched already stay so. Blocks while it lists them.
-    /// [`Watcher::problem`] reports what cannot be watched, except unreadable folders, which the walk reports.
+    /// Watches a root with all its visible folders; folders that are watched already stay so. Blocks while it lists the
+    /// folders. [`Watcher::problem`] reports what cannot be watched, except unreadable folders, which the walk reports.
     ///
     /// # Errors
-    /// When the root cannot be watched, with cause and hint. If a disk does not respond, the watching thread holds
-    /// `leash`, which has made a step, until the disk responds.
+    /// When the root cannot be watched, with cause and hint. If a disk does not respond, the watching thread keeps its
+    /// clone of `leash`, whose step count has grown, until the disk responds.
     pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<WalkToken>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);
@@ -109,7 +110,8 @@ impl Watcher {
         }
     }
 
-    /// Marks the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
+    /// Marks the watcher as dead when it makes no progress, because a thread blocked by one disk sees no events of
+    /// other disks.
     fn check_progress(&self, movement: &mut StallDetector) -> Result<(), WatchProblem> {
         if movement.is_stalled(self.activity()) {
             self.shared.fail("a disk does not answer");
@@ -119,8 +121,8 @@ impl Watcher {
 
     /// Stops watching a root; does nothing if the root is not watched.
     pub fn remove(&self, root_id: RootId) {
-        // Does not wait: if the thread has ended, nothing is watched, and if its queue is full, waiting could block for
-        // ever.
+        // Does not wait for the thread: if it has ended, nothing is watched, and if its queue is full, waiting could
+        // block forever.
         if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Remove(root_id)) {
             self.shared.fail("its message queue is full");
         }
@@ -138,8 +140,8 @@ impl Watcher {
         self.shared.states().get(&root_id).is_some_and(|it| it.is_complete && !it.is_remote)
     }
 
-    /// Returns whether a root is no longer watched because its folder was deleted, moved or unmounted; [`Watcher::add`]
-    /// watches it again.
+    /// Returns whether watching a root has ended because its folder was deleted, moved or unmounted; [`Watcher::add`]
+    /// watches the root again.
     pub fn is_detached(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.is_detached)
     }
@@ -161,7 +163,7 @@ impl Watcher {
         }
     }
 
-    /// Signals `barrier` once all changes that have happened until now were sent in earlier batches.
+    /// Adds a barrier, which is signalled once all changes that happened before this call were sent and processed.
     pub fn add_barrier(&self, barrier: Barrier) {
         self.shared.pulse.beat(Some(barrier));
     }
@@ -186,7 +188,7 @@ impl Watcher {
         self.shared.failure().clone()
     }
 
-    /// Ends the watching thread, to imitate a crash of it.
+    /// Ends the watching thread, to imitate its crash.
     #[cfg(test)]
     pub(crate) fn die(&self) {
         self.messages.send(Message::Close).unwrap();
@@ -202,17 +204,17 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.backlog.close();
         self.shared.closed.store(true, Ordering::Relaxed);
-        // Drops pending barriers, which can no longer be signalled, to end the wait for them.
+        // Drops pending barriers, because they can no longer be signalled; this ends the wait of their owners.
         drop(self.shared.pulse.reset_after_loss());
-        // Ignores an error: the thread has ended, or its queue is full and the thread ends when it checks the flag
+        // Ignores an error: the thread has already ended, or its queue is full and the thread ends when it checks
         // `closed`.
         let _ = self.messages.try_send(Message::Close);
-        // Causes an event that wakes the reading thread, so that it sees the flag.
+        // Causes an event that wakes the reading thread, so that it checks `closed`.
         self.shared.pulse.beat(None);
     }
 }
 
-/// Records when dropped that the watching thread has ended.
+/// When dropped at the end of the watching thread, records that the thread has ended.
 struct EndGuard(Arc<Shared>);
 
 impl Drop for EndGuard {

@@ -1,4 +1,4 @@
-//! The interface of a store of chunks, and the types of its queries and of its statistics.
+//! The trait `Store`, the interface of a store of chunks, with the types of its queries and statistics.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
 use crate::store::compaction;
 
-/// The files that a search may return. The filter applies before the best hits are chosen, so that a narrow filter
-/// loses no hits.
+/// The files that a search may return. The filter applies before the best hits are selected, so that a search in a few
+/// files still returns as many hits as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSet {
     /// Every file.
@@ -43,7 +43,8 @@ pub struct StoreStats {
     pub bytes: u64,
     /// Number of data fragments (groups of rows); many small ones slow queries down.
     pub fragments: u64,
-    /// Number of versions on disk. Each takes a file, and keeps the data that only it refers to.
+    /// Number of versions of the table on disk. Each version has its own manifest file, and keeps old data on disk
+    /// until the version is pruned.
     pub versions: u64,
     /// Number of rows that the keyword index does not cover yet; every query scans them.
     pub unindexed_rows: u64,
@@ -74,8 +75,9 @@ pub trait Store: Send + Sync {
     /// Deletes all chunks of these files.
     async fn delete(&self, files: &[FileId]) -> Result<()>;
 
-    /// Replaces the chunks of each second file by copies of the chunks of the first, and syncs the change to disk.
-    /// Returns how many chunks each second file then has. Used for content that is already indexed in another file.
+    /// For each pair of files, replaces the chunks of the second file by copies of the chunks of the first, and syncs
+    /// the change to disk. Returns how many chunks each second file then has. Used for a file whose content is already
+    /// indexed in another file.
     async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>>;
 
     /// Returns the `limit` chunks whose vectors have the highest cosine similarity to `vector`, best first.
@@ -105,10 +107,11 @@ pub trait Store: Send + Sync {
     /// Returns the ids of all files with chunks, sorted. The startup compares them with the catalog.
     async fn file_ids(&self) -> Result<Vec<FileId>>;
 
-    /// Updates the indexes, merges fragments and prunes old versions, where it pays off. Uses bounded memory.
+    /// Updates the indexes, merges fragments and prunes old versions, each where the benefit exceeds the cost. Uses
+    /// bounded memory.
     async fn maintain(&self) -> Result<()>;
 
-    /// Returns the number of the version that reads see. Every change increases it.
+    /// Returns the number of the version of the table that reads see. Every change increases it.
     fn version(&self) -> u64;
 
     /// Returns the number of chunks, from memory.

@@ -23,8 +23,8 @@ use crate::store::memory::{MemoryIndex, RowIds};
 use crate::store::{fsync, manifests, recovery};
 
 impl LanceStore {
-    /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits in the library
-    /// since the last durable version. They are undone, at once or before the next change.
+    /// Runs a change under the writer lock. Commits that a failed or cancelled change made in the library after the
+    /// last durable version are undone, at once or before the next change.
     pub(super) async fn run_change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
@@ -35,16 +35,17 @@ impl LanceStore {
         match done {
             Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
             Err(_) => {
-                // If the rollback fails, as on a full disk, the next change repeats it.
+                // If the rollback fails too, for example on a full disk, the next change repeats it.
                 if let Err(error) = self.roll_back().await {
-                    tracing::debug!(%error, "a failed change is undone later");
+                    tracing::debug!(%error, "cannot undo a failed change now; the next change undoes it");
                 }
             }
         }
         done
     }
 
-    /// Makes all changes so far durable, and publishes them to queries together with a change of the data in memory.
+    /// Makes all changes so far durable, and then publishes them to queries together with `change`, which updates the
+    /// data in memory.
     pub(super) async fn commit_with(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         if !self.durable.is_recorded(&self.table, &self.dir).await? {
             fsync::sync(&self.dir).await?;
@@ -54,15 +55,15 @@ impl LanceStore {
         self.publish(change).await
     }
 
-    /// Publishes the current version of the table to queries, at the same moment as a change of the data in memory.
+    /// Publishes the current version of the table to queries together with `change`, which updates the data in memory.
     pub(super) async fn publish(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         let dataset = self.dataset().await?;
         let (version, shown) = (dataset.manifest().version, self.published.dataset().ok_or_else(not_on_disk)?);
         let mut hot = self.memory_mut();
         change(&mut hot)?;
         shown.update((*dataset).clone());
-        // Queries may see the new version before its number is published: they then pin the older version, which also
-        // protects the newer one from pruning.
+        // A query may see the new version before the next line publishes its number. The query then pins the older
+        // version, which also protects the newer one from pruning.
         self.version_pins.publish(version);
         Ok(())
     }
@@ -72,7 +73,8 @@ impl LanceStore {
         self.commit_with(|_| Ok(())).await
     }
 
-    /// As [`LanceStore::commit_with`], after compaction, which gives rows new ids.
+    /// As [`LanceStore::commit_with`], after a compaction, which gives rows new ids: the row ids in memory are replaced
+    /// too.
     pub(super) async fn commit_compacted(&self) -> Result<()> {
         let addresses = self.read_row_ids().await;
         self.commit_with(|hot| {
@@ -99,7 +101,7 @@ impl LanceStore {
         Ok(Some(addresses))
     }
 
-    /// Returns the table as a dataset of the library's lower layer, in the state that the next change begins from.
+    /// Returns the current state of the table as a dataset of the lower layer of the library.
     pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
         self.table.dataset().ok_or_else(not_on_disk)?.get().await.on("read", &self.dir)
     }
@@ -111,7 +113,7 @@ impl LanceStore {
             self.quarantine_after(last).await?;
         }
         self.table.checkout_latest().await.on("read", &self.dir)?;
-        // The versions differ if a change became durable but was cancelled before it was published: publishes it now.
+        // Publishes the version of a change that became durable but was cancelled before it was published.
         if self.table.version().await.on("read", &self.dir)? != self.version_pins.newest() {
             let (rows, contents) = recovery::load_contents(&self.table, &self.place).await?;
             self.publish(|hot| {
@@ -129,12 +131,12 @@ impl LanceStore {
 
     /// Returns the number of the last durable version, if later versions exist.
     async fn last_durable_if_newer(&self) -> Result<Option<u64>> {
-        // Waits for a write of the number that may still be running after its caller was cancelled.
+        // Waits for a write of the durable version that may still be running although its caller was cancelled.
         let _written = self.durable.lock_writes().await;
         let (synced, table_dir, shown) = (self.durable.clone(), self.place.table_dir(), self.version_pins.newest());
         let look = move || {
             let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
-            // Uses the published version if the recorded version does not exist.
+            // Uses the published version if the recorded one is missing on disk.
             let last = synced.read()?.filter(|it| versions.contains(it)).unwrap_or(shown);
             Ok::<_, Error>(versions.iter().any(|it| *it > last).then_some(last))
         };

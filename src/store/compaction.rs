@@ -9,14 +9,14 @@ use lancedb::table::{CompactionOptions, OptimizeAction};
 /// Compaction runs if there are more small fragments than this.
 const MAX_SMALL_FRAGMENTS: usize = 32;
 
-/// Compaction also runs if there are more fragments than this, of fewer than [`MIN_ROWS_PER_FRAGMENT`] rows on average.
-/// The disk overhead of a fragment (5 KiB) then soon exceeds the size of its rows (2 KiB each).
+/// Compaction also runs if there are more fragments than this and they have fewer than [`MIN_ROWS_PER_FRAGMENT`] rows on
+/// average. The disk overhead of such fragments (5 KiB each) soon exceeds the size of their rows (2 KiB each).
 const MAX_SCATTERED_FRAGMENTS: u64 = 8;
 
 /// Minimum average rows per fragment; see [`MAX_SCATTERED_FRAGMENTS`].
 const MIN_ROWS_PER_FRAGMENT: u64 = 8;
 
-/// Compaction runs if more than one row in this many is deleted.
+/// Compaction runs if more than one in this many rows is deleted.
 const DELETED_SHARE: usize = 5;
 
 /// Maximum rows per fragment after compaction.
@@ -30,9 +30,9 @@ const COMPACT_BATCH_ROWS: usize = 512;
 /// second compaction of 20,000 chunks hung. The limit therefore holds all pages of a table of some 100,000 chunks.
 const COMPACT_READ_AHEAD: u64 = 256 << 20;
 
-/// A compaction counts as hung after this time plus one second for each `COMPACT_ROWS_A_SECOND` rows.
+/// A compaction counts as hung after this time plus one second per `COMPACT_ROWS_A_SECOND` rows.
 const COMPACT_TIME: Duration = Duration::from_secs(60);
-/// A slow disk reads and writes this many rows (4 MiB) in a second.
+/// Number of rows (4 MiB) that even a slow disk reads and writes in a second.
 const COMPACT_ROWS_A_SECOND: u64 = 1_000;
 
 /// Returns whether the table has too many fragments for its number of rows.
@@ -65,7 +65,7 @@ async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     match tokio::time::timeout(time, rewrite_reading(table, deleted_part, COMPACT_READ_AHEAD)).await {
         Ok(done) => done,
         Err(_) => {
-            tracing::warn!("compaction of {rows} rows hung for {} s and begins again", time.as_secs());
+            tracing::warn!("compaction of {rows} rows hung for {} s; it is cancelled and starts again", time.as_secs());
             rewrite_reading(table, deleted_part, UNBOUNDED).await
         }
     }
@@ -80,7 +80,8 @@ async fn rewrite_reading(table: &Table, deleted_part: f32, read_ahead: u64) -> l
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
         io_buffer_size: Some(read_ahead),
-        // No limit, because a larger task would not be split but left undone, for ever.
+        // Sets no limit on the fragments that one task merges, because the library skips a larger task instead of
+        // splitting it.
         max_source_fragments: None,
         materialize_deletions_threshold: deleted_part,
         ..CompactionOptions::default()
@@ -96,10 +97,10 @@ mod tests {
     use crate::store::tests::{FINGERPRINT, file};
     use crate::store::{LanceStore, Store};
 
-    /// Length of the vectors: two thousand of them fill a page.
+    /// Length of the vectors: two thousand such vectors fill a page of the data file.
     const WIDE: usize = 1_024;
 
-    /// Returns a vector of pseudo-random numbers that no encoding makes smaller.
+    /// Returns a vector of pseudo-random numbers, which no encoding can compress.
     fn noise(seed: &str) -> Vec<f32> {
         let mut bytes = vec![0; 2 * WIDE];
         blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);

@@ -32,7 +32,8 @@ fn contents(dir: &Path) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Returns whether every file content of `before` is also in `after`, except the library's hint of the newest version.
+/// Returns whether every file content of `before` is also in `after`, except the file in which the library records the
+/// newest version.
 fn is_kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> bool {
     before.iter().filter(|it| !it.starts_with(b"{\"version\"")).all(|it| after.contains(it))
 }
@@ -209,7 +210,8 @@ async fn interrupted_write_is_checked_before_next_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
-    // Lets another writer commit, whose rows this store does not count, as after an error that follows a commit.
+    // Commits rows through a second store. The first store does not count these rows, as after an error that follows a
+    // commit.
     let other = open(dir.path()).await;
     other.replace(vec![file(9, &["the ninth"])]).await.unwrap();
     drop(other);
@@ -228,7 +230,8 @@ async fn interrupted_change_leaves_nothing() {
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
     let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-    // Makes the first of two commits, then the disk is full: pruning runs before the retry.
+    // Makes the first of two commits of a change and then imitates a full disk: pruning has to run before the change is
+    // repeated.
     store.table.delete("file_id = 1").await.unwrap();
     store.mark_interrupted();
     store.prune().await.unwrap();
@@ -310,7 +313,7 @@ async fn commit_with_truncated_files_does_not_count() {
         let store = open(dir.path()).await;
         store.replace(many(3)).await.unwrap();
         let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-        // Runs twice, because an undone version leaves its number, and thus its file name, to the next version.
+        // Runs twice, because the next version reuses the number, and thus the file name, of an undone version.
         for _ in 0..2 {
             let change = store.run_change(async {
                 store.table.delete("file_id = 1").await.unwrap();

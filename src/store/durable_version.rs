@@ -17,18 +17,18 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use crate::error::{Error, IoContext, Result};
 use crate::store::lance_error::StoreContext;
 
-/// Hex digits of the checksum after the number.
+/// Number of hex digits of the checksum that follows the version number.
 const SUM_DIGITS: usize = 16;
 
-/// The file with the number of the durable version. Its single line has a fixed length and is written in place. This
-/// costs one sync and cannot lose the file, because a disk writes so few bytes atomically.
+/// The file that holds the number of the durable version. Its single line has a fixed length and is overwritten in
+/// place. This costs one sync and cannot lose the file, because a disk writes so few bytes atomically.
 #[derive(Clone, Debug)]
 pub(super) struct DurableVersion {
     path: PathBuf,
-    /// Whether the number in the file may be only in the page cache, because the disk did not accept it. Reading it
-    /// then proves nothing.
+    /// True while the number in the file may be only in the page cache, because syncing it failed. The number then
+    /// proves nothing about the disk.
     is_unconfirmed: Arc<AtomicBool>,
-    /// Held while the number is written, even if the caller was cancelled.
+    /// Lock held while the number is written, even if the caller was cancelled.
     writing: Arc<Mutex<()>>,
 }
 

@@ -15,7 +15,7 @@ use walkdir::DirEntryExt;
 
 use crate::error::{Error, Result};
 
-/// If a file is truncated and fewer bytes than this are free, the error is a full disk, else a broken disk.
+/// A truncated file is reported as a full disk if fewer bytes than this are free, otherwise as a broken disk.
 const FULL_DISK_BYTES: u64 = 4 << 20;
 
 /// Remembers which files of a table were checked.
@@ -25,11 +25,11 @@ pub(super) struct FooterCheck {
     checked: Arc<Mutex<HashSet<FileKey>>>,
 }
 
-/// A file by path and inode, because the next version reuses the name of an undone one.
+/// A file identified by path and inode, because the next version reuses the file names of an undone version.
 type FileKey = (PathBuf, u64);
 
 impl FooterCheck {
-    /// Creates the check for a new table, or for one whose files were all read: existing files are not checked.
+    /// Creates the check for a table that is new or was read completely. Files that exist already are not checked.
     pub(super) fn new(table_dir: &Path) -> FooterCheck {
         let known = commit_files(table_dir).into_iter().collect();
         FooterCheck { table_dir: table_dir.to_owned(), checked: Arc::new(Mutex::new(known)) }
@@ -38,8 +38,8 @@ impl FooterCheck {
     /// Checks the files that are new since the last check.
     ///
     /// # Errors
-    /// A file is truncated; the error is the one that the disk must have returned. The file is not checked again,
-    /// because the caller undoes the commit, and then nothing needs the file.
+    /// A file is truncated; the error is that of a full or broken disk, which the library ignored. The file is not
+    /// checked again, because the caller undoes the commit, and then nothing needs the file.
     pub(super) async fn check(&self) -> Result<()> {
         let whole = self.clone();
         tokio::task::spawn_blocking(move || whole.check_now()).await.map_err(Error::internal)?

@@ -18,33 +18,34 @@ use crate::store::memory::max_rows;
 /// Maximum memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
-/// In tables of up to this many rows, maintenance merges all parts of an index into one. This takes seconds, and saves
-/// every query a look-up of each word in each part. The library holds all words of the merged parts in memory, half a
-/// KiB each: 90 MiB for 184,000 files with a unique word each.
+/// In tables of up to this many rows, maintenance merges all parts of an index into one. The merge takes seconds;
+/// without it, every query looks up each word in each part. The library holds all words of the merged parts in memory,
+/// half a KiB per word: 90 MiB for 184,000 files with a unique word each.
 const MERGE_ALL_ROWS: usize = 100_000;
 
-/// Maintenance assumes at least this many new rows when it decides what to merge, so that parts up to this size are
-/// merged with new rows.
+/// Maintenance assumes at least this many new rows when it selects the parts to merge, so that parts of up to this size
+/// are always merged with new rows.
 const SMALL_PART_ROWS: usize = 20_000;
 
-/// Maximum parts of an index after maintenance.
+/// Maximum number of parts of an index after maintenance.
 const MAX_PARTS: usize = 6;
 
-/// With more rows than this, filters by file use an index instead of a scan. A filter for five files then takes 2 to 5
-/// ms in a keyword or vector search, at 120,000 and at 300,000 chunks.
+/// In tables of more rows than this, filters by file use an index instead of a scan. A filter for five files then takes
+/// 2 to 5 ms in a keyword or vector search, at 120,000 and at 300,000 chunks.
 const FILE_INDEX_ROWS: usize = 20_000;
 
-/// Vectors per partition of a new approximate index. The number of partitions stays the same while the table grows.
+/// Number of vectors per partition of a new approximate index. The number of partitions stays the same while the table
+/// grows.
 const PARTITION_ROWS: usize = 4_096;
 
-/// Partitions searched without a filter: with [`PARTITION_ROWS`] about 80,000 vectors. Measured with `benches/store.rs`
-/// on 300,000 chunks, recall of the ten nearest against the exact result: 0.82 with 5, 0.93 with 10, 0.990 with 20 (11
-/// to 15 ms), 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
+/// Number of partitions that a search without a filter reads: with [`PARTITION_ROWS`] about 80,000 vectors. Measured
+/// with `benches/store.rs` on 300,000 chunks, recall of the ten nearest compared with an exact search: 0.82 with 5,
+/// 0.93 with 10, 0.990 with 20 (11 to 15 ms), 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
 const PROBES: usize = 20;
 
-/// Candidates that are re-ranked with their full vectors, as a multiple of the requested hits. Recall of the ten
-/// nearest without a filter: 0.984 with 1, 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998
-/// with 4.
+/// Number of candidates that are re-ranked with their full vectors, as a multiple of the requested hits. Recall of the
+/// ten nearest without a filter: 0.984 with 1, 0.990 with 2 and with 4. With a filter that passes 1 % of the rows:
+/// 0.968 with 2, 0.998 with 4.
 const REFINE_FACTOR: u32 = 4;
 
 /// Creates the keyword index if there is none, with English stems and stop words, lower case and no accents.
@@ -90,9 +91,9 @@ pub(super) async fn unindexed_rows(table: &Table) -> lancedb::Result<u64> {
     Ok(words.num_unindexed_rows.unwrap_or(0))
 }
 
-/// Returns how many of the newest parts of an index to merge with new rows. `parts` are the rows of each part, oldest
-/// first. A part is merged if it has at most `times` as many rows as everything newer. With 2, about five parts remain
-/// and each row is written seven times; with 1, eight parts and four times.
+/// Returns how many of the newest parts of an index to merge with new rows. `parts` are the row counts of the parts,
+/// oldest first. A part is merged if it has at most `times` as many rows as all newer parts and the new rows together.
+/// With `times` 2, about five parts remain and each row is written seven times; with 1, eight parts and four times.
 pub(super) fn parts_to_merge(parts: &[usize], new: usize, times: usize) -> usize {
     let mut together = new;
     let is_merged = |rows: &&usize| {
@@ -103,8 +104,9 @@ pub(super) fn parts_to_merge(parts: &[usize], new: usize, times: usize) -> usize
     parts.iter().rev().take_while(is_merged).count()
 }
 
-/// Returns how many of the newest parts maintenance merges with the new rows, in a table of this many rows, or `None`
-/// if there is nothing to do. Rows that arrive by the thousands are written four times, single rows seven times.
+/// Returns how many of the newest parts maintenance merges with `new` rows, in a table of `rows` rows, or `None` if
+/// there is nothing to do. A row is written four times if rows arrive by the thousands, seven times if they arrive
+/// singly.
 fn parts_due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
     let few_enough = |merged: &usize| parts.len() - merged < MAX_PARTS;
     let due = match rows {
@@ -114,11 +116,12 @@ fn parts_due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
             more_and_more.find(few_enough).unwrap_or(parts.len())
         }
     };
-    // Does nothing for a single part without new rows: it would be rewritten at every maintenance.
+    // Does nothing for a single part without new rows, because every maintenance would rewrite this part.
     (new > 0 || due > 1).then_some(due)
 }
 
-/// Returns how many of the newest parts are small: merging a larger part takes too long for a small change.
+/// Returns how many of the newest parts are small enough to merge after a small change; a larger part would take too
+/// long.
 pub(super) fn small_parts(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }

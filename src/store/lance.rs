@@ -27,7 +27,7 @@ const TABLE_PREFIX: &str = "chunks_";
 /// Number of hex digits of the model's fingerprint in a table name.
 const FINGERPRINT_DIGITS: usize = 12;
 
-/// After a query, the store counts as in use by queries for this long.
+/// The store counts as in use for this long after a keyword query.
 const QUERIED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the memory limits of the store, for the status.
@@ -46,14 +46,14 @@ pub fn memory_caps() -> Vec<MemoryCap> {
 /// One lock serialises all writes, because concurrent commits of the same rows can duplicate them. Reads do not take
 /// this lock.
 ///
-/// A change may consist of several commits of the library, and queries see none of them alone. Queries use their own
-/// table handle, which stays at the last durable version until the change is published.
+/// A change may consist of several commits of the library; queries see either none or all of them. Queries use their
+/// own table handle, which stays at the last durable version until the change is published.
 pub struct LanceStore {
     /// The table handle for changes.
     pub(super) table: Table,
     /// The table handle for queries.
     pub(super) published: Table,
-    /// Caches of the library, which also hold replaced data: see [`LanceStore::forget_replaced`].
+    /// Caches of the library, which also keep data of replaced versions: see [`LanceStore::forget_replaced`].
     pub(super) cached: LibraryCaches,
     /// The versions that running reads need.
     pub(super) version_pins: VersionPins,
@@ -69,9 +69,9 @@ pub struct LanceStore {
     pub(super) footers: FooterCheck,
     /// When the last keyword query ran.
     last_query: Mutex<Option<Instant>>,
-    /// Whether a change was interrupted, so that some of its commits may exist.
+    /// True while a change runs or after it was interrupted: some of its commits may exist and have to be undone.
     pub(super) is_uncertain: AtomicBool,
-    /// Whether a change was undone, so that files may exist that belong to no version.
+    /// True if a change was undone, so that its files may still exist although they belong to no version.
     pub(super) has_undone: AtomicBool,
     has_lost_commits: AtomicBool,
     quarantined: Vec<PathBuf>,
@@ -82,7 +82,7 @@ pub struct LanceStore {
 /// The state of maintenance, for the status.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaintenanceState {
-    /// The step that is running, if any.
+    /// Name of the maintenance step that is running, if any.
     pub(super) now: Option<&'static str>,
     pub(super) error: Option<String>,
 }
@@ -219,7 +219,7 @@ impl LanceStore {
         *self.memory_mut() = MemoryIndex::default();
     }
 
-    /// Simulates a change that was interrupted.
+    /// Imitates a change that was interrupted.
     #[cfg(test)]
     pub(super) fn mark_interrupted(&self) {
         self.is_uncertain.store(true, Ordering::Relaxed);
@@ -230,8 +230,8 @@ impl LanceStore {
     }
 
     /// Clears the library's caches of indexes, manifests and files. The library keeps replaced data, with its memory
-    /// and open files, until it needs the space. After an hour of changes these are hundreds of indexes and as many
-    /// manifests and page tables as fit, none of them ever read again.
+    /// and open files, until it needs the space: after an hour of changes, hundreds of indexes and as many manifests
+    /// and page tables as fit, none of which is read again.
     pub(super) async fn forget_replaced(&self) {
         self.cached.clear().await;
     }
@@ -282,13 +282,13 @@ impl LanceStore {
     }
 }
 
-/// Logs the failure of an optimisation, without which queries are only slower.
+/// Logs the failure of an optimisation; it only makes queries slower.
 pub(super) fn log_slower(error: &Error) {
     tracing::warn!(%error, "an optimisation failed; queries are slower");
 }
 
-/// Returns the table name of a model. A fingerprint that is not hexadecimal or is too short is hashed, because a table
-/// name may not contain every character.
+/// Returns the table name of a model. A fingerprint that is too short or not hexadecimal is hashed, because it may
+/// contain characters that a table name may not.
 fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
     let digits =

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Converts the error of a table operation, with the action and the directory in its message.
+/// Converts the result of a table operation; an error gets the action and the directory in its message.
 pub(super) trait StoreContext<T> {
     /// Converts the error to `cannot <action> the index in <dir>: <error>`, with the matching code.
     fn on(self, action: &str, dir: &Path) -> Result<T>;
@@ -17,9 +17,9 @@ impl<T> StoreContext<T> for lancedb::Result<T> {
     }
 }
 
-/// Marks the error as damage of the table. Used where a table that exists cannot be opened or read, because the library
-/// may report another error. Errors of the operating system (full disk, permissions, unresponsive disk, too many open
-/// files) keep their code.
+/// Marks the error as damage of the table. Used where an existing table cannot be opened or read, because the library
+/// may report damage as any kind of error. Errors of the operating system (full disk, permissions, unresponsive disk,
+/// too many open files) keep their code.
 pub(super) fn mark_damaged(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
 }

@@ -19,25 +19,26 @@ use crate::store::memory::start_threads;
 /// Environment variable with the number of threads in the pool.
 const THREADS_VARIABLE: &str = "LANCE_CPU_THREADS";
 
-/// Number of threads on a small machine. The library's default there is one thread, and a query would wait for the
-/// running maintenance step.
+/// Number of threads on a small machine. The library's default for such a machine is one thread, so that a query would
+/// wait for the running maintenance step.
 const SMALL_MACHINE_THREADS: usize = 2;
 
-/// Maximum number of cores of a small machine.
+/// A machine with at most this many cores counts as small.
 const SMALL_MACHINE_CORES: usize = 3;
 
-/// Environment variable with the number of threads that build the keyword index: all others stay free for queries.
+/// Environment variable with the number of threads that build the keyword index; queries use all others.
 const INDEXERS_VARIABLE: &str = "LANCE_FTS_NUM_SHARDS";
 
-/// Environment variable with the memory of each of these threads, in MiB. An update of a keyword index ignores the
-/// settings that it was built with and obeys only these variables; the library's default is 2 GiB for half of the
-/// cores.
+/// Environment variable with the memory of each thread that builds the keyword index, in MiB. An update of a keyword
+/// index obeys only these two variables, not the settings with which the index was built; the library's default is 2
+/// GiB for half of the cores.
 const INDEXER_MEMORY_VARIABLE: &str = "LANCE_FTS_PARTITION_SIZE";
 
 /// Maximum time to wait for all threads to start: the system may refuse some.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limits the library's resources where the user has not. Must be called first in `main`, before any thread starts.
+/// Sets the thread and memory limits of the library, except those that the user has set. Must be called first in
+/// `main`, before any thread starts.
 #[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
 pub fn limit_library() {
     let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE_CORES);
@@ -57,7 +58,8 @@ pub async fn start_pool() {
     let until = Instant::now() + START_TIMEOUT;
     let meet = |_| {
         let met = met.clone();
-        // Keeps each thread busy until all have started: one that finished early would take the task of the next.
+        // Keeps each thread busy until all threads have started, because a thread that finished early would take the
+        // next task, for which no further thread would be started.
         spawn_cpu(move || {
             met.fetch_add(1, Ordering::Relaxed);
             while met.load(Ordering::Relaxed) < threads && Instant::now() < until {

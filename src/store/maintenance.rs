@@ -19,15 +19,16 @@ use crate::store::{compaction, manifests};
 
 /// The last [`KEEP_VERSIONS`] versions are kept for this long.
 const KEEP_TIME: Duration = Duration::seconds(300);
-/// A version counts as made before the clock was set back if its timestamp is further ahead of the clock than this.
+/// A version whose timestamp is further in the future than this was made before the clock was set back.
 const CLOCK_JITTER: Duration = Duration::minutes(1);
 
-/// Number of newest versions that are kept for `KEEP_TIME`. Others are pruned as soon as no read needs them: a folder
-/// with constant changes makes thousands an hour.
+/// Number of newest versions that are kept for `KEEP_TIME`. Other versions are pruned as soon as no read needs them,
+/// because a folder with constant changes makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
 
 impl LanceStore {
-    /// Adds all rows to the keyword index, without other maintenance. Used for queries during a job.
+    /// Adds all rows to the keyword index, without other maintenance. Called while an index job runs, to keep keyword
+    /// queries fast.
     ///
     /// # Errors
     /// The directory cannot be read or written.
@@ -48,13 +49,13 @@ impl LanceStore {
     }
 }
 
-/// Runs the maintenance whose benefit exceeds its cost. The caller holds the writer lock.
+/// Runs those maintenance steps whose benefit exceeds their cost. The caller holds the writer lock.
 pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
         store.set_step("updating its indexes");
-        // Builds the approximate index only if the vectors are not in memory: while they are, chunks may lack vectors,
-        // which that index needs.
+        // Builds the approximate index only if the vectors are not in memory. While they are in memory, some chunks may
+        // lack vectors, and the index requires one for every chunk.
         let is_large = store.memory().vectors().is_none();
         let are_replaced =
             update_indexes(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
@@ -94,14 +95,14 @@ async fn make_durable_and_prune(store: &LanceStore) -> Result<()> {
     prune(store).await.on("prune", &store.dir)
 }
 
-/// Prunes old versions, and files of changes that were undone. The library would keep those files for a week, and on a
-/// full disk they block the next attempt. The caller holds the writer lock.
+/// Prunes old versions and the files of undone changes. The library would keep those files for a week, and on a full
+/// disk they would block the next change. The caller holds the writer lock.
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     let oldest = store.version_pins.oldest();
     let read = versions.partition_point(|it| it.version < oldest);
-    // Keeps all files if a version is damaged, because some may belong to that version only.
+    // Keeps all files if a version is damaged, because some files may belong only to the damaged version.
     let is_left_over = store.has_undone.load(Ordering::Relaxed) && !manifests::has_corrupt(&store.place.table_dir());
     let first = first_kept(&made, read, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
@@ -112,7 +113,7 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Prunes all versions below this number. With `unverified`, also deletes young files that belong to no version.
+/// Prunes all versions below this number. With `unverified`, also deletes recent files that belong to no version.
 pub(super) async fn prune_versions_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
     let Some(dataset) = table.dataset() else { return Ok(()) };
     // Selects versions by number, because timestamps are out of order after the clock was set back.

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 
-/// Number of digits in names that count down from the largest number, so that the newest version sorts first.
+/// Number of digits of a version number in a file name. Names count down from the largest number, so that the newest
+/// version sorts first.
 const COUNT_DOWN_DIGITS: usize = 20;
 
-/// Suffix of the manifest of a version that was never recorded as durable.
+/// Suffix of a renamed manifest whose version was never recorded as durable.
 const UNSYNCED: &str = "unsynced";
-/// Suffix of a manifest that was renamed because its version is damaged.
+/// Suffix of a renamed manifest whose version is damaged.
 const CORRUPT: &str = "corrupt";
 
 /// One version of a table.
@@ -43,7 +44,7 @@ pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Quarantines (renames) the versions above this number, newest first. Returns how many.
+/// Quarantines (renames) the versions above this number, newest first. Returns how many were renamed.
 ///
 /// # Errors
 /// A file cannot be renamed.
@@ -53,7 +54,8 @@ pub(super) fn quarantine_unsynced(table_dir: &Path, synced: u64) -> Result<usize
         rename(&it.path, &unused_path(&it.path, UNSYNCED))?;
     }
     if !unsynced.is_empty() {
-        // The library's hint of the newest version may name one that was renamed.
+        // Removes the file in which the library records the newest version, because it may name a version that was
+        // renamed.
         drop_hint(table_dir)?;
         sync_folder(table_dir)?;
     }

@@ -1,9 +1,9 @@
-//! Removes deleted text from all files of the table: text of excluded files and of removed roots.
+//! Removes deleted text from all files of the table, after the user has excluded files or removed a root.
 //!
 //! No query returns a deleted row, but its bytes stay in its fragment, in the keyword index and in all earlier
-//! versions. Maintenance removes them only when it rewrites these anyway. A purge rewrites at once everything that
-//! holds deleted rows, and rebuilds the keyword index. Then [`prune_unread`] drops the earlier versions as soon as no
-//! read needs them.
+//! versions. Maintenance removes these bytes only where it rewrites data for other reasons. A purge rewrites at once
+//! everything that holds deleted rows, and rebuilds the keyword index. Then [`prune_unread`] deletes the earlier
+//! versions as soon as no read needs them.
 
 use lancedb::Table;
 
@@ -39,8 +39,8 @@ async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
     let table = &store.table;
     store.set_step("purging excluded files");
     if table.count_rows(None).await.on("read", &store.dir)? == 0 {
-        // Without rows, only the indexes still hold words of deleted text. They are created again with the first new
-        // row.
+        // Without rows, only the indexes still hold words of deleted text. The next added row creates the indexes
+        // again.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
         compaction::compact_deleted(table).await.on("compact", &store.dir)?;

@@ -20,18 +20,18 @@ use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
 use crate::store::{indexes, schema};
 
-/// Maximum bytes of a keyword query; the rest is ignored. Every word is looked up: a pasted page would take seconds
-/// without a useful result.
+/// Maximum number of bytes of a keyword query; the rest is ignored. The search looks up every word, so that a pasted
+/// page would take seconds without a useful result.
 const MAX_QUERY_BYTES: usize = 4 << 10;
 
-/// If a filter passes up to this many rows, all their vectors are compared, without the approximate index. The result
-/// is exact and complete. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms
-/// for either.
+/// If a filter passes at most this many rows, all their vectors are compared without the approximate index, which gives
+/// an exact and complete result. Measured at 300,000 chunks: comparing 3,000 rows takes 18 to 21 ms, 15,000 rows 98 ms;
+/// the index takes 30 ms for either.
 const EXACT_ROWS: u64 = 4_000;
 
-/// A filter that passes at least one row in this many is applied to the hits of a larger search, instead of being
-/// passed to the table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180
-/// ms per search, the larger search 15 ms.
+/// If a filter passes at least one in this many rows, the search requests more hits of the whole table and drops those
+/// that do not match, instead of passing the files to the table as a list. Measured at 300,000 chunks and half of
+/// 60,000 files: a search with the list took 85 to 180 ms, the larger search 15 ms.
 const WIDE_FILTER_SHARE: u64 = 5;
 
 /// Which rows a filter selects: all, none or a part.
@@ -41,7 +41,7 @@ enum FilterScope {
     Part(Subset),
 }
 
-/// The files that a filter selects, with their share of the table.
+/// The files that a filter selects, with their number of rows and that of the whole table.
 struct Subset {
     /// The selected files that have rows, sorted.
     files: Vec<FileId>,
@@ -50,22 +50,24 @@ struct Subset {
 }
 
 impl Subset {
-    /// Returns how many hits of the whole table most likely contain `limit` hits of these files, or `None` if the
-    /// filter is too narrow for that.
+    /// Returns how many hits of the whole table have to be requested so that they most likely contain `limit` hits of
+    /// these files, or `None` if the filter is too narrow for that.
     fn search_depth(&self, limit: usize) -> Option<usize> {
         let is_wide = self.rows * WIDE_FILTER_SHARE >= self.all_rows;
         // Adds a quarter to the average, because the files of a filter are seldom spread evenly.
         is_wide.then(|| limit * self.all_rows as usize * 5 / (self.rows as usize * 4) + 1)
     }
 
-    /// Returns the first `limit` hits in these files, or `None` if there are fewer, because more may follow.
+    /// Returns the first `limit` hits in these files, or `None` if there are fewer: the table may then hold further
+    /// matches.
     fn first_matching(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
         hits.retain(|hit| self.files.binary_search(&hit.file_id).is_ok());
         hits.truncate(limit);
         (hits.len() == limit).then_some(hits)
     }
 
-    /// Returns the condition for these files that lists fewer ids: a list of them, or the negated list of the others.
+    /// Returns the condition that a row belongs to these files: a list of their ids, or the negated list of all other
+    /// ids, whichever is shorter.
     fn filter(&self, store: &LanceStore) -> DfExpr {
         let rows = store.rows();
         if self.files.len() * 2 <= rows.len() {
@@ -195,7 +197,7 @@ pub(super) async fn vector_search(
 enum SearchEffort {
     /// Compares the vectors of all rows that pass the filter.
     Exact,
-    /// Uses the approximate index, if there is one. The number is the share of the rows that pass the filter.
+    /// Uses the approximate index, if there is one. The value is the fraction of the rows that pass the filter, 0 to 1.
     Index(f64),
 }
 

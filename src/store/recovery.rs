@@ -62,7 +62,7 @@ pub(super) struct LibraryCaches {
 impl LibraryCaches {
     /// Creates empty caches.
     pub(super) fn new() -> LibraryCaches {
-        // Uses the library's own type of cache with a single shard, so that one index may take all of it.
+        // Uses the library's own cache type with a single shard, so that one large index may fill the whole cache.
         let indexes = QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single);
         let indexes: Arc<dyn CacheBackend> = Arc::new(indexes);
         let registry = Arc::new(ObjectStoreRegistry::default());
@@ -86,7 +86,7 @@ pub(super) struct OpenedTable {
     pub(super) whole: FooterCheck,
     /// New paths of the damaged parts that were renamed.
     pub(super) set_aside: Vec<PathBuf>,
-    /// Whether durable versions could not be read.
+    /// True if some durable versions could not be read, so that their commits are lost.
     pub(super) has_lost: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
     if let Some(last) = last {
         let unsynced = manifests::quarantine_unsynced(&table_dir, last)?;
         if unsynced > 0 {
-            tracing::info!(unsynced, "set aside an interrupted commit; its files are indexed again");
+            tracing::info!(unsynced, "renamed the versions of an interrupted commit; their files are indexed again");
         }
     }
     let Some(mut opened) = newest_readable(place).await? else {
@@ -118,15 +118,16 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
         fsync::sync(&place.dir).await?;
         opened.whole.check().await?;
     }
-    // If commits were lost, keeps the old number, which shows the loss at every start until the caller accepts it.
+    // Does not record the current version if commits were lost. The file then still holds the number of the lost
+    // version, which shows the loss at every start until the caller accepts it.
     if !opened.has_lost {
         synced.record(&opened.table, &place.dir).await?;
     }
     Ok(opened)
 }
 
-/// Returns the newest version that can be read, and renames the damaged ones after it. If no version is readable,
-/// restores all names and returns `None`.
+/// Returns the newest version that can be read, and renames the damaged manifests of newer versions. If no version is
+/// readable, gives all manifests their names back and returns `None`.
 async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
     let table_dir = place.table_dir();
     let mut moved: Vec<(Manifest, PathBuf)> = Vec::new();
@@ -145,7 +146,7 @@ async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
             }
             return if error.code == ErrorCode::DataLoss { Ok(None) } else { Err(error) };
         };
-        tracing::warn!("{error}; going back to the version before `{}`", newest.path.display());
+        tracing::warn!("{error}; trying the version of the index before `{}`", newest.path.display());
         let aside = manifests::quarantine_corrupt(&table_dir, &newest)?;
         moved.push((newest, aside));
     }
@@ -183,7 +184,8 @@ pub(super) async fn load_contents(
 }
 
 async fn create(place: &TableLocation, synced: &DurableVersion) -> Result<OpenedTable> {
-    // Removes the durable version of an earlier table of this name, which would look like a loss of commits.
+    // Removes the durable version of an earlier table of this name: it would make the new table look as if it had lost
+    // commits.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
     let cached = LibraryCaches::new();

@@ -75,7 +75,7 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
 }
 
-/// The values of a chunk's columns, not decoded.
+/// The values of a chunk's columns before they are decoded into a `Chunk`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns<'a> {
     pub(super) id: &'a str,

@@ -18,7 +18,7 @@ struct State {
     pins: BTreeMap<u64, usize>,
 }
 
-/// Protects a version from being pruned until this pin is dropped.
+/// Protects a version from pruning until this value is dropped.
 pub(super) struct Pin<'a> {
     readings: &'a VersionPins,
     version: u64,
@@ -30,7 +30,8 @@ impl VersionPins {
         VersionPins { state: Mutex::new(State { newest: version, pins: BTreeMap::new() }) }
     }
 
-    /// Pins the newest version for a read. The read sees that version, or a newer one that is published meanwhile.
+    /// Pins the newest version for a read. The read sees that version, or a newer one that is published before the read
+    /// starts.
     pub(super) fn pin(&self) -> Pin<'_> {
         let mut state = self.state();
         let version = state.newest;

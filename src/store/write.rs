@@ -18,7 +18,7 @@ use crate::store::memory::MemoryIndex;
 use crate::store::queries::collect;
 use crate::store::{indexes, queries, schema};
 
-/// Number of copied rows after which the copies are committed: about 8 MB.
+/// Copied rows are committed in groups of about this many (8 MB).
 const COPIED_ROWS: u64 = 4_000;
 
 impl LanceStore {
@@ -85,8 +85,8 @@ impl LanceStore {
         .await
     }
 
-    /// Replaces the chunks of each second file by copies of the chunks of the first. Returns how many chunks each
-    /// second file then has.
+    /// For each pair of files, replaces the chunks of the second file by copies of the chunks of the first. Returns how
+    /// many chunks each second file then has.
     pub(super) async fn copy_files(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         self.run_change(async {
             let counts = self.row_counts(copies.iter().map(|it| it.0));
@@ -157,7 +157,7 @@ impl LanceStore {
         if batch.num_rows() == 0 {
             return Ok(AddedRows { batch, fragment: None });
         }
-        // Writes a single fragment: more would only have to be merged later.
+        // Writes a single fragment, because maintenance would have to merge several fragments later.
         self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
         let dataset = self.dataset().await?;
         let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
@@ -165,7 +165,7 @@ impl LanceStore {
         Ok(AddedRows { batch, fragment })
     }
 
-    /// Creates the keyword index if these are the first rows of the table.
+    /// Creates the keyword index if `first` says that the table had no rows before.
     async fn ensure_keywords(&self, first: bool) -> Result<()> {
         if first {
             indexes::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;

@@ -1,10 +1,12 @@
-//! The inner tile of a matrix product, the fastest arithmetic of a processor: the reference for the speed of the encoder.
+//! The inner tile of a matrix product, the fastest arithmetic of a processor. Benchmarks compare the encoder with its
+//! speed.
 //!
 //! The operands are in the L1 cache and the sums in registers; nothing is packed or written back. A tile has 12 rows (6
 //! with AVX2) by two registers. fp32 uses fused multiply-add; int8 multiplies bytes in groups of four into 32-bit sums
 //! (VNNI).
 
-/// Depth of the tile: both operands fit in the L1 cache of every CPU of the last ten years.
+/// Number of products summed into each output of a tile: so few that both operands fit in the L1 cache of every CPU of
+/// the last ten years.
 pub const TILE_DEPTH: usize = 128;
 
 /// One tile of a matrix product over elements of four bytes: a float, or four 8-bit integers.
@@ -15,7 +17,7 @@ pub struct Tile<T> {
     pub rows: usize,
     /// Number of columns of the product.
     pub columns: usize,
-    /// Number of operations for each pair of elements.
+    /// Number of operations for each pair of multiplied elements; a multiplication and an addition count as two.
     pub operations: usize,
     /// Multiplies `rows` x [`TILE_DEPTH`] by [`TILE_DEPTH`] x `columns` elements into `rows` x `columns` sums.
     pub run: fn(&[T], &[T], &mut [T]),

@@ -12,7 +12,8 @@ use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{NoSelectedOutputs, RunOptions};
 
-/// Size of a chunk, in bytes: more than a run needs, so that one chunk suffices and no space between chunks is lost.
+/// Size of a chunk, in bytes: more than one run of a network needs, so that a single chunk suffices and no memory is
+/// wasted between chunks.
 const CHUNK_BYTES: usize = 256 << 20;
 /// A free block is split if it is larger than the request by at least this many bytes.
 const SPLIT_THRESHOLD_BYTES: usize = 16 << 20;
@@ -36,7 +37,7 @@ pub fn ensure_created(environment: &Environment) -> ort::Result<()> {
 
 fn register_arena(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
-    // Does not set the size of the first chunk, which is never released; it stays at the minimum of the library.
+    // Leaves out the size of the first chunk, which is never released, so that it stays at the minimum of the library.
     let settings = [
         (c"initial_growth_chunk_size_bytes", CHUNK_BYTES),
         (c"max_power_of_two_extend_bytes", CHUNK_BYTES),

@@ -23,7 +23,7 @@ fn count_threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Returns 1: other systems have no cheap count of threads, so the function relies on being called early enough.
+/// Returns 1, because other systems have no cheap count of threads: callers have to call early enough.
 #[cfg(not(target_os = "linux"))]
 fn count_threads() -> io::Result<usize> {
     Ok(1)

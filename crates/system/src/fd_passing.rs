@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Buffer for one control message with one descriptor, aligned as the header of the message requires.
+/// Buffer for one control message with one file descriptor, aligned as the header of the message requires.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,

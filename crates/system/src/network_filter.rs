@@ -38,7 +38,8 @@ const DENIED_CALLS: [c_long; 13] = [
 #[cfg(target_arch = "x86_64")]
 const X32_CALLS: (c_long, [c_long; 3]) = (0x4000_0000, [521, 539, 540]);
 
-/// Error number with which starting the child fails if the filter cannot be installed. Neither chdir nor exec returns it.
+/// Error number that starting the child returns if the filter cannot be installed. Neither chdir nor exec returns this
+/// number.
 const FILTER_ERRNO: i32 = libc::EDOM;
 
 /// Denies network access to a command that has not been started yet.
@@ -89,8 +90,8 @@ fn build_filter() -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Returns rules that deny socket pairs that can reach other peers: datagram and raw sockets, and all families except
-/// Unix.
+/// Returns rules that deny socket pairs that can reach other peers: datagram and raw sockets, and all socket families
+/// except Unix.
 fn denied_socket_pairs() -> Result<Vec<SeccompRule>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     const KIND: u64 = 0xF;

@@ -7,14 +7,15 @@
 /// files that the user has just saved are indexed by these threads too.
 const INDEXING_NICENESS: i32 = 10;
 
-/// Niceness of threads with long computations: a hundredth of a core while other threads are busy, but never zero.
+/// Niceness of threads with long computations: they get a hundredth of a core while other threads are busy, but never
+/// nothing.
 const COMPUTING_NICENESS: i32 = 19;
 
 /// I/O scheduling class of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoClass {
-    /// Lowest priority of the best-effort class. Not idle: on a busy disk, an idle thread that holds a lock could block
-    /// others forever.
+    /// Lowest priority of the best-effort class. It is used instead of the idle class for threads that hold locks: on a
+    /// busy disk, an idle thread that holds a lock could block others forever.
     LowestBestEffort,
     /// The idle class: served only while no other process uses the disk.
     Idle,
@@ -34,7 +35,8 @@ pub fn minimize_priority() {
 }
 
 fn set_niceness(niceness: i32) {
-    // Ignores an error: the niceness of the thread is higher already, and an ordinary user cannot lower it.
+    // Ignores an error, which means that the niceness is already higher, because an ordinary user cannot lower the
+    // niceness.
     let _nicer = rustix::process::setpriority_process(None, niceness);
     set_scheduler(libc::SCHED_BATCH);
 }

@@ -38,8 +38,8 @@ pub fn close_inherited_descriptors() {
     }
 }
 
-/// Returns the peak memory in bytes of a child that has exited and is not reaped yet, when `/proc` no longer has this
-/// number; `None` while it runs.
+/// Returns the peak memory in bytes of a child that has exited and is not reaped yet, because `/proc` no longer has
+/// this number then; `None` while the child runs.
 ///
 /// # Errors
 /// When there is no such child, or it was reaped.

@@ -90,13 +90,13 @@ pub trait WatchBackend {
 }
 
 /// Passes each event of the system's queue to its argument, until the argument returns false. Blocks while the queue is
-/// empty. Fails when no more events will arrive.
+/// empty. Returns an error when no more events will arrive.
 pub type EventReader = Box<dyn FnOnce(&mut dyn FnMut(Event) -> bool) -> io::Result<()> + Send>;
 
 /// Causes a heartbeat event, which arrives after all events that happened before.
 pub type Beat = Box<dyn Fn() + Send + Sync>;
 
-/// A new backend that watches nothing yet, with its event queue and its heartbeat.
+/// A new backend that watches nothing yet, with the functions that read its event queue and cause its heartbeat.
 pub struct OpenBackend<B> {
     /// Adds and removes watches.
     pub backend: B,

@@ -21,7 +21,8 @@ use rustix::io::Errno;
 
 use crate::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
 
-/// Bytes read at a time: about as many events as the kernel keeps, or two thousand with names of maximum length.
+/// Size of the read buffer, in bytes: as many events as the kernel queues, or two thousand with names of maximum
+/// length.
 const BUFFER: usize = 512 << 10;
 
 /// Minimum time between two reads of the queue. With thousands of events per second, waking a thread for each would cost
@@ -31,7 +32,7 @@ const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
 /// An inotify instance, with the memory file of its heartbeat.
 pub struct Inotify {
     queue: Arc<OwnedFd>,
-    /// The memory file of the heartbeat; below, its watch.
+    /// The memory file of the heartbeat; the next field is its watch.
     memory: Arc<OwnedFd>,
     heartbeat: Option<Descriptor>,
 }
@@ -47,8 +48,8 @@ pub fn open() -> io::Result<OpenBackend<Inotify>> {
     Ok(OpenBackend {
         backend: Inotify { queue, memory, heartbeat: None },
         reader: Box::new(move |each| read_events(&read, each)),
-        // Truncating to the current length causes an event too. If it fails, no heartbeat arrives, and the watcher counts
-        // as dead.
+        // Truncates the file to its current length, which causes an event too. If this fails, no heartbeat arrives, and
+        // the watcher counts as dead.
         beat: Box::new(move || {
             let _failed = ftruncate(&*beat, 0);
         }),
@@ -112,7 +113,7 @@ impl WatchBackend for Inotify {
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF;
-        // Does not follow a link that replaced a folder, and drops events of deleted files that are still open.
+        // Does not follow a link that replaced a folder, and omits events of deleted files that are still open.
         let how = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::EXCL_UNLINK;
         inotify::add_watch(&*self.queue, folder, changes | how).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,

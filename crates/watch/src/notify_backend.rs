@@ -45,8 +45,8 @@ pub fn open() -> io::Result<OpenBackend<NotifyBackend>> {
     Ok(OpenBackend {
         backend: NotifyBackend { watcher, watched, next: 0, heartbeat },
         reader: Box::new(move |each| read_events(&receiver, each)),
-        // Changes only the modification time, which causes one event; a write would cause several. If it fails, no
-        // heartbeat arrives, and the watcher counts as dead.
+        // Changes only the modification time, because this causes one event and a write would cause several. If it
+        // fails, no heartbeat arrives, and the watcher counts as dead.
         beat: Box::new(move || drop(file.set_modified(SystemTime::now()))),
     })
 }
@@ -115,7 +115,7 @@ fn event_kind(kind: notify::EventKind, path: &Path) -> Option<(EventKind, bool)>
         Kind::Modify(ModifyKind::Name(RenameMode::To)) => (EventKind::MovedTo, false),
         // Ignored, because the two halves of the rename were already reported.
         Kind::Modify(ModifyKind::Name(RenameMode::Both)) | Kind::Access(_) => return None,
-        // One half of a rename: if the path exists, it is the new one, otherwise the old one.
+        // An event for one half of a rename: an existing path is the new path, a missing path the old one.
         Kind::Modify(ModifyKind::Name(_)) if path.symlink_metadata().is_ok() => (EventKind::MovedTo, false),
         Kind::Modify(ModifyKind::Name(_)) => (EventKind::Deleted, false),
         Kind::Modify(_) | Kind::Any | Kind::Other => (EventKind::Written, false),
@@ -147,13 +147,14 @@ impl WatchBackend for NotifyBackend {
         }
     }
 
-    /// The library does not report the type of a file system; users set the poll interval for such folders.
+    /// Returns `None`, because the library does not report the type of a file system; users set the poll interval for
+    /// network folders.
     fn remote(&self, _folder: &Path) -> Option<&'static str> {
         None
     }
 
-    /// Watches the file of the heartbeat. Its old and new events look the same, because they carry only the path: after an
-    /// overflow, a barrier may be reached too early, which the rescan after the overflow makes up for.
+    /// Watches the file of the heartbeat. Its old and new events look the same, because they carry only the path. After
+    /// an overflow, a barrier may therefore be reached too early; the rescan after the overflow makes up for this.
     fn watch_heartbeat(&mut self) -> io::Result<Descriptor> {
         let folder = self.heartbeat.path().canonicalize()?;
         let before = lock(&self.watched).get(&folder).copied();

@@ -20,7 +20,7 @@ use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
-/// When the cache is full, 1/20 of the bytes is dropped at once, so that this happens rarely.
+/// When the cache is full, at least 1/20 of its bytes is evicted at once, so that evictions are rare.
 const PRUNE_FRACTION: u64 = 20;
 
 /// A document larger than this, as JSON, is not cached; a thousand pages of dense text take less.
@@ -32,7 +32,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Normal,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "delete the file; skills then run again",
+    hint: "delete the file; skills such as OCR then run again on your files",
     schema: "
         CREATE TABLE evidence (
             id INTEGER PRIMARY KEY,
@@ -52,7 +52,8 @@ pub struct EvidenceKey {
     pub hash: ContentHash,
     /// Name of the skill.
     pub skill: String,
-    /// Version of the skill and of everything else that its results depend on. A new version replaces the old entry.
+    /// Version of the skill and of everything else on which its results depend. A result of a new version replaces the
+    /// cached one.
     pub version: String,
 }
 
@@ -180,7 +181,7 @@ impl EvidenceCache {
 
 /// Logs an error of the cache and returns `None`, as for a missing entry.
 fn ok_or_log<T>(found: Result<T>) -> Option<T> {
-    found.inspect_err(|error| tracing::warn!("{error}; skills run again")).ok()
+    found.inspect_err(|error| tracing::warn!("{error}; the cache is ignored and skills run again")).ok()
 }
 
 fn encode(document: &Document) -> Result<Vec<u8>> {

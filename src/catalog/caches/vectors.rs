@@ -14,17 +14,19 @@ use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::Result;
 
-/// When the cache is full, 1/20 of the rows is dropped at once, so that this happens rarely.
+/// When the cache is full, 1/20 of the rows is evicted at once, so that evictions are rare.
 const PRUNE_FRACTION: u64 = 20;
 
-/// Maximum number of vectors per chunk of the index: the current one, and an earlier one to which an edit may return.
-/// Without this limit, files edited for years would fill the cache with vectors that are never read.
+/// Maximum number of cached vectors per chunk of the index: one for the current text, and one for an earlier text to
+/// which an edit may return. Without this limit, files edited for years would fill the cache with vectors that are
+/// never read.
 const VECTORS_PER_CHUNK: u64 = 2;
 
 /// The cache may always keep this many vectors, however small the index is: 6 MiB at 384 dimensions.
 const MIN_VECTORS: u64 = 4_096;
 
-/// Rows deleted in one transaction; more would make the write-ahead log grow, which holds every overwritten page.
+/// Maximum number of rows deleted in one transaction; more would make the write-ahead log large, because it holds every
+/// overwritten page.
 const DELETE_BATCH: u64 = 4_096;
 
 const FORMAT: Format = Format {
@@ -86,7 +88,7 @@ impl VectorCache {
             Ok(vectors)
         });
         found.unwrap_or_else(|error| {
-            tracing::warn!("{error}; vectors are computed again");
+            tracing::warn!("{error}; the cache is ignored and vectors are computed again");
             vec![None; keys.len()]
         })
     }
@@ -200,8 +202,8 @@ mod tests {
         let known = || cache.get(&(0..20_000).map(key).collect::<Vec<_>>()).iter().flatten().count() as u64;
         (0..10).for_each(|it| put(it * 1_000, 5_000));
         assert_eq!(known(), 10_000);
-        // Most chunks are gone. The cache shrinks in steps; deleted at once, they would make the log as large as the
-        // cache.
+        // Imitates an index that has lost most of its chunks. The cache shrinks in steps, because deleting all excess
+        // rows at once would make the write-ahead log as large as the cache.
         put(10_000, 10);
         assert!((4_096..8_000).contains(&known()), "{}", known());
         (11..20).for_each(|it| put(it * 1_000, 10));

@@ -9,11 +9,11 @@ use crate::catalog::database::DbError;
 use crate::error::Result;
 use crate::model::ContentHash;
 
-/// Number of documents kept beside those that sessions use; about 4 KiB each when compressed.
+/// Maximum number of cached documents that no session uses; each takes about 4 KiB when compressed.
 const MAX_CACHED_DOCUMENTS: i64 = 50_000;
 
 impl CorpusStore {
-    /// Stores a parsed document under a key that consists of content hash, parser and version.
+    /// Stores a parsed document under a key that consists of content hash, parser and parser version.
     pub fn put_document(&self, key: &str, body: &str) -> Result<()> {
         let packed = compress(body)?;
         self.database.write(|db| {

@@ -1,5 +1,5 @@
-//! Sessions of the corpus API: the files of an ingest run as they were then; later changes of the files do not affect
-//! them.
+//! Sessions of the corpus API. A session records the files of an ingest run as they were at that time; later changes of
+//! the files do not affect it.
 //!
 //! A session keeps a row of metadata for each file, and holds the parsed documents of the files, which are not evicted
 //! until the session is removed.
@@ -19,13 +19,14 @@ const EVICTABLE: i64 = 0;
 /// Value of `held` for a cached document that a session uses.
 const HELD: i64 = 1;
 
-/// Value of `held` for a cached document of a session that is not stored yet; a restart after a crash makes it evictable.
+/// Value of `held` for a cached document of a session that is not stored yet; after a crash, the next start makes the
+/// document evictable.
 const HELD_TEMPORARILY: i64 = 2;
 
-/// The metadata of one file at the time of a session.
+/// The metadata of one file at the time when its session was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFile {
-    /// Id of the file in the catalog; negative if the catalog does not have the file.
+    /// Id of the file in the catalog; negative if the file, such as a web page, is not in the catalog.
     pub file: FileId,
     /// Absolute path of the root of the file; empty if the file is not below a root.
     pub root: String,
@@ -131,7 +132,8 @@ impl SessionFile {
 }
 
 impl CorpusStore {
-    /// Stores a session with its files and returns its number. Sessions are numbered per owner; numbers are never reused.
+    /// Stores a session with its files and returns its number. Each owner's sessions are numbered from 1; numbers are
+    /// never reused.
     pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
         self.database.write(|db| {
             let next = "INSERT INTO session_numbers VALUES (?1, 1) \
@@ -144,7 +146,8 @@ impl CorpusStore {
         })
     }
 
-    /// Replaces the failed files `gone` of a session by the results of a second attempt; files without a problem are kept.
+    /// Removes the files `gone` of a session, except those without a problem, and adds `files`, the results of a second
+    /// attempt to read them.
     pub fn amend_session(&self, owner: &str, number: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
         self.database.write(|db| {
             // Does nothing if the session was removed meanwhile.

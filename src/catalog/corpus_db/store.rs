@@ -1,6 +1,8 @@
-//! Database of the corpus API: views, results and jobs. Sessions are in `sessions`, cached documents in `document_cache`.
+//! Database of the corpus API: views, results and jobs. Sessions are in `sessions`, cached documents in
+//! `document_cache`.
 //!
-//! Each row carries the owner who created it, so that a key for some folders cannot see what other keys asked for.
+//! Each row carries the owner who created it, so that the holder of an API key for some folders cannot see the requests
+//! made with other keys.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -15,7 +17,8 @@ use crate::catalog::files::row::now_ns;
 use crate::catalog::quarantine;
 use crate::error::{Error, Result};
 
-/// Maximum number of results of all owners together; beyond it, the oldest results of the owner with the most are dropped.
+/// Maximum number of results of all owners together. Beyond it, the oldest results of the owner with the most results
+/// are deleted.
 const MAX_RESULTS: i64 = 2_000;
 
 /// A result older than this is deleted.
@@ -27,8 +30,8 @@ const MAX_RESULTS_BYTES: i64 = 512 << 20;
 /// Maximum uncompressed size of a stored value, in bytes; a value that unpacks to more is corrupt.
 const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 
-/// Format 2: sessions keep the metadata of their files and hold their documents; results keep the documents they were made
-/// from. Rows of format 1 stay without these.
+/// Format 2: sessions keep the metadata of their files and protect their cached documents from eviction; results record
+/// the documents from which they were made. Rows written in format 1 lack these values.
 const MIGRATION_2: &str = "
     CREATE TABLE session_metadata (
         session INTEGER NOT NULL, file INTEGER NOT NULL, root TEXT NOT NULL, path TEXT NOT NULL, hash BLOB,
@@ -56,8 +59,8 @@ const MIGRATION_2: &str = "
     CREATE INDEX readings_held ON readings (held, number);
 ";
 
-/// Format 3: session numbers are counted per owner; a shared counter revealed how many sessions other owners made.
-/// Existing owners continue from the old counter, because a kept result may name a deleted session.
+/// Format 3: session numbers are counted per owner, because a shared counter revealed how many sessions other owners
+/// made. Existing owners continue from the old counter, because a kept result may name a deleted session.
 const MIGRATION_3: &str = "
     ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET number = id;
@@ -301,9 +304,9 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
     Ok(StoredJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
 }
 
-/// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most are
-/// evicted first, by number and by size, so that one owner cannot displace the results of owners with fewer. The newest
-/// result of each owner is evicted last. Expired results do not count towards the limits.
+/// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most
+/// results, or with the most bytes, are evicted first, so that one owner cannot displace the results of others. The
+/// newest result of each owner is evicted last. Expired results do not count towards the limits.
 fn evict_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), DbError> {
     let beyond = "WITH own AS (SELECT number, bytes, row_number() OVER newer AS own_count, \
                       sum(bytes) OVER newer AS own_bytes FROM results WHERE created_ms >= ?3 \

@@ -15,7 +15,8 @@ use crate::catalog::files::row::{fold_name, path_bytes, range_below, signed};
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
-/// An SQL condition on `files`, the values of its `?` in order, and the glob that the relative path must also match.
+/// An SQL condition on `files`, the values of its `?` placeholders in order, and a glob that the relative path must
+/// also match.
 pub(in crate::catalog) struct Condition {
     pub(in crate::catalog) sql: String,
     pub(in crate::catalog) values: Vec<Value>,
@@ -25,8 +26,8 @@ pub(in crate::catalog) struct Condition {
 /// A compiled glob for paths relative to their root.
 pub(in crate::catalog) struct PathGlob {
     matcher: GlobMatcher,
-    /// Names of the root folders, if the glob begins with `**/`: `**/contracts/**` also finds the files of a root named
-    /// `contracts`.
+    /// Names of the root folders by root id, filled only if the glob begins with `**/`: `**/contracts/**` also finds
+    /// the files of a root named `contracts`.
     roots: HashMap<RootId, OsString>,
 }
 
@@ -69,7 +70,8 @@ impl Condition {
             condition.and(&sql, values);
         }
         if filter.extensions.len() > MAX_EXTENSIONS {
-            let text = format!("{} extensions in a filter; the maximum is {MAX_EXTENSIONS}", filter.extensions.len());
+            let text =
+                format!("the filter has {} extensions; the maximum is {MAX_EXTENSIONS}", filter.extensions.len());
             return Err(Error::invalid(text).into());
         }
         if !filter.extensions.is_empty() {
@@ -104,8 +106,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Returns whether the file matches the glob, if there is one. `file` is called for root and path only if there is a
-    /// glob.
+    /// Returns whether a file matches the glob of the condition; true if there is no glob. `file` returns the root and
+    /// the path of the file; it is called only if there is a glob.
     pub(in crate::catalog) fn matches_glob(
         &self,
         file: impl FnOnce() -> rusqlite::Result<(RootId, PathBuf)>,
@@ -179,7 +181,7 @@ pub(in crate::catalog) fn states_condition(states: &[FileState]) -> String {
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 
-/// Returns the condition that a file lies in one of the folders of a scope.
+/// Returns the condition that a file lies in one of the folders that a scope includes.
 pub(in crate::catalog) fn scope_condition(
     db: &Transaction<'_>,
     scope: &Scope,

@@ -13,7 +13,7 @@ use crate::catalog::files::row::{RECORD_COLUMNS, path_bytes, path_from_bytes, ra
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
-/// Part of the `detail` of a file after OCR has read its scanned pages, so that their text belongs to the document.
+/// Part of the `detail` of a file whose scanned pages were read by OCR, so that their text was added to the document.
 pub const READ_BY_OCR: &str = "read by OCR";
 /// Part of the `detail` of a file with pages that contain only images.
 pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
@@ -27,8 +27,8 @@ impl Catalog {
         self.database.read(|db| self.select_ids(db, filter, "id"))
     }
 
-    /// Returns the ids of the files that match the filter, sorted; `None` if the filter is only a folder that contains all
-    /// roots, so that a list of a million files is not needed.
+    /// Returns the ids of the files that match the filter, sorted. Returns `None`, which means all files, if the filter
+    /// is only a folder that contains all roots: this avoids a list of a million ids.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -217,7 +217,8 @@ impl Catalog {
         })
     }
 
-    /// Returns the number of pending files, and the total size in bytes of those that are new and may contain much text.
+    /// Returns the number of pending files, and the total size in bytes of those that have no chunks yet and may
+    /// contain much text: all kinds except image, archive, media and other.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \

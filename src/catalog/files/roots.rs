@@ -12,8 +12,8 @@ use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
 /// Hint of the error about a root that cannot be read.
-pub const ROOT_HINT: &str =
-    "mount it or let vic read it, or remove it with `vic roots remove`; its files stay in the index";
+pub const ROOT_HINT: &str = "mount the folder or give vic permission to read it; its files stay in the index unless you \
+     remove the root with `vic roots remove`";
 
 impl Catalog {
     /// Makes a folder a root. Returns the root that owns its files: the new root, or the outermost root that contains it.
@@ -35,8 +35,9 @@ impl Catalog {
     /// # Errors
     /// When the list of roots or the catalog cannot be written; the root is kept then.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
-        // Writes the list first. At startup, a root that is only in the catalog is added to the list; a root that is only
-        // in the list would be taken for a lost one and added to the catalog again.
+        // Writes `roots.txt` before the catalog changes. A root that is only in `roots.txt` counts as lost at the next
+        // startup and would be added to the catalog again; a root that is only in the catalog is just added to
+        // `roots.txt`.
         let left: Vec<Root> = self.named_roots()?.into_iter().filter(|it| it.id != id).collect();
         self.write_root_list_of(&left)?;
         let removed = self.database.write(|db| {
@@ -52,8 +53,8 @@ impl Catalog {
             db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
             Ok(ids)
         });
-        // Writes the list again, because the removal may have failed or another root may have been added. An error is
-        // ignored: the next start repairs the list.
+        // Writes `roots.txt` again, because the removal may have failed or another root may have been added meanwhile.
+        // An error is ignored, because the next start repairs the file.
         self.write_root_list().ok();
         removed
     }
@@ -148,7 +149,8 @@ fn adopt_files(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> r
     name_index::update_names_of(db, &moved)
 }
 
-/// Returns their files to the roots nested in a root that is about to be removed; the files keep their ids.
+/// Gives the files below each nested root back to that root, before the outer root `id` is removed; the files keep
+/// their ids.
 fn release_files(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
     let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], read_root)?.collect() };
     let Some(above) = all("SELECT id, path, available, problem FROM roots WHERE id = ?1")?.pop() else { return Ok(()) };

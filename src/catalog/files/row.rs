@@ -11,7 +11,8 @@ use unicode_normalization::UnicodeNormalization;
 use crate::catalog::files::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
-/// Stored as the status-change time after a rename, which changed the real one; the next scan stores the new time.
+/// Stored as the status-change time of a renamed file, because the rename has changed the real time; the next scan
+/// stores the new time.
 pub(in crate::catalog) const UNKNOWN_CHANGED_NS: i64 = 0;
 
 /// The columns that [`read_record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.

@@ -60,9 +60,9 @@ impl Column {
 /// The value of a column in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// No value.
+    /// The file has no value in this column.
     Absent,
-    /// A text.
+    /// A string.
     Text(String),
     /// A number: size, time or count.
     Number(i64),
@@ -70,11 +70,11 @@ pub enum Cell {
     Hash(ContentHash),
 }
 
-/// One row that a predicate judges: a file and its cells, in the order of the requested columns.
+/// One row that is passed to a predicate: a file and the values of the requested columns.
 pub struct PredicateRow {
     /// Id of the file in the catalog.
     pub id: FileId,
-    /// The values of the requested columns, in their order.
+    /// The values of the requested columns, in the order of the request.
     pub cells: Vec<Cell>,
 }
 

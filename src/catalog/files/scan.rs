@@ -28,8 +28,8 @@ use crate::model::{ContentHash, FileId, FoundFile, RootId};
 const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Up to this many files may vanish from a root between two walks, even if it has no more, so that a small
-/// folder can be tidied up. Ignored files do not count.
+/// Up to this many files may vanish from a root between two walks and are deleted from the catalog without
+/// confirmation, even if the root had no others, so that a small folder can be tidied up. Ignored files do not count.
 const MAX_UNCONFIRMED_LOSS: usize = 10;
 
 impl Catalog {
@@ -82,8 +82,8 @@ impl Catalog {
         self.database.write(|db| walks.into_iter().map(|it| apply_to_rows(db, it, belief, look)).collect())
     }
 
-    /// Returns the known files of a root that a walk of the whole root did not find. Sorts `found`; calls `step` for each
-    /// known file.
+    /// Returns the known files of a root that a walk of the whole root did not find. Sorts `found`. Calls `step` for
+    /// each known file, to report progress.
     ///
     /// # Errors
     /// When the catalog cannot be read.
@@ -218,7 +218,8 @@ fn apply_to_rows(
     let is_careful = matches!(belief, DeletionPolicy::Cautious(_));
     let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
     if is_empty_now && all > 0 && is_careful {
-        // The files may all be ignored rather than gone; only the second scan knows the ignored files.
+        // The missing files may be ignored rather than deleted: requests a second scan, because only a second scan is
+        // given the list of ignored files.
         if look == ScanPass::First {
             return Ok(None);
         }
@@ -251,7 +252,8 @@ fn apply_to_rows(
     Ok(Some(outcome))
 }
 
-/// Updates the device numbers of vanished rows, as far as files that still exist show the new number of a file system.
+/// Updates the device numbers of vanished rows if unchanged files of the same device now have another number, because a
+/// file system can get a new number at every mount.
 fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, FoundFile)]) {
     let renumbered = changed.iter().filter(|(row, file)| row.is_device_renumbered(file));
     let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();

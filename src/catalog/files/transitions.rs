@@ -61,7 +61,7 @@ const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inod
 /// SQL assignments that store the inner names and mail dates of a file.
 const SET_CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
-/// Marks a file as indexed: its chunks are in the store.
+/// Data with which a file is marked as indexed, after its chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
     /// The version of the file that was read.
@@ -82,7 +82,7 @@ pub struct IndexedMark {
     pub contents: Contents,
 }
 
-/// Marks a file as skipped or failed.
+/// Data with which a file is marked as skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReasonMark {
     /// The version of the file that was processed.
@@ -101,7 +101,7 @@ pub struct ReasonMark {
     pub contents: Contents,
 }
 
-/// Marks that the store has added the chunks that a skill, such as OCR, made from a file.
+/// Data with which a file is marked after the store has added the chunks that a skill, such as OCR, made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceMark {
     /// Id of the file in the catalog.
@@ -177,7 +177,8 @@ impl Catalog {
     pub fn fail_by_strikes(&self) -> Result<u64> {
         self.fail_exhausted()?;
         self.database.write(|db| {
-            let detail = format!("reading it crashed a worker or took too long, {MAX_STRIKES} times, before vic ended");
+            let detail =
+                format!("reading the file crashed a worker or took too long {MAX_STRIKES} times before vic ended");
             let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 \
                        WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
             Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)

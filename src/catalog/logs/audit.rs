@@ -20,7 +20,7 @@ const FORMAT: Format = Format {
     // Syncs every record, because a log that a power loss could change would prove nothing.
     durability: Durability::Full,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "move the file aside; only the record of outbound requests is lost",
+    hint: "move the file aside; only the log of past outbound requests is lost",
     schema: "
         CREATE TABLE requests (
             id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,5 +1,5 @@
-//! List of the index jobs of this and earlier runs. It has its own database, whose loss costs only history. Every save is
-//! synced, so that a job that was reported to a client survives a power loss.
+//! List of the index jobs of this and earlier runs of the daemon. It is a separate database, whose loss costs only the
+//! history. Every save is synced, so that a job that was reported to a client survives a power loss.
 
 use std::path::Path;
 
@@ -49,7 +49,8 @@ impl JobLog {
             let database = Database::open(path, &FORMAT)?;
             match database.check() {
                 Err(error) if error.code == ErrorCode::DataLoss => return Err(error),
-                // A read error of the disk must not prevent the start of the daemon: the list is used unchecked.
+                // If the disk cannot be read, uses the list unchecked, because this must not prevent the start of the
+                // daemon.
                 Err(error) => warn!("cannot check the list of jobs: {error}"),
                 Ok(()) => (),
             }

@@ -11,8 +11,8 @@ use crate::files::watch::change::{Batch, Change, ChangeKind};
 use crate::machine::{self, IoClass};
 use crate::model::RootId;
 
-/// Maximum number of changes queued for the receiver; more are replaced by a rescan, which is cheaper and limits the
-/// memory.
+/// Maximum number of changes queued for the receiver. Beyond it, they are replaced by one rescan per root, which is
+/// cheaper and limits the memory.
 pub(super) const MAX_PENDING: usize = 10_000;
 
 /// Collects changes and sends them to the receiver from its own thread.
@@ -24,7 +24,7 @@ pub(super) struct Backlog {
 #[derive(Default)]
 struct State {
     pending: Vec<Change>,
-    /// Signalled once the queued changes are processed.
+    /// Barriers to signal once the queued changes are processed.
     barriers: Vec<Barrier>,
     closed: bool,
 }

@@ -17,8 +17,8 @@ pub struct Change {
 /// What changed. Paths are relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// This file or folder is new or different. The receiver has to walk a folder, because files may have been created in
-    /// it before it was watched.
+    /// This file or folder is new or different. The receiver has to walk a folder, because files may have been created
+    /// in the folder before it was watched.
     Touched(PathBuf),
     /// This file or folder no longer exists, with everything below it.
     Removed(PathBuf),

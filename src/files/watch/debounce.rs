@@ -1,21 +1,21 @@
-//! Debouncer: holds back the events of a path until no more arrive for a while. Pure: the time is a parameter.
+//! Debouncer: holds back the events of a path until no more arrive for a while. The current time is a parameter.
 //!
-//! It stores only the paths, not what happened, because the watcher later reads that from the disk. There are two
-//! exceptions: renames, because only the event shows that two paths are one file, and whether a written file is still
-//! open, because an incomplete file should not be read.
+//! The debouncer stores only the paths, because the watcher later reads the state of each path from the disk. There are
+//! two exceptions: renames, because only the event shows that two paths are one file, and whether a written file is
+//! still open, because an incomplete file should not be read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Events of a path are held back until none came for this long: editors write a file in several steps. The limit for
-/// reporting a change is 2 s.
+/// Events of a path are held back until none arrived for this long, because editors write a file in several steps. A
+/// change must be reported within 2 s.
 pub(super) const QUIET_TIME: Duration = Duration::from_millis(500);
 
-/// As [`QUIET_TIME`], for a file that was written and not closed yet: programs pause while they write.
+/// As [`QUIET_TIME`], for a file that was written and not closed yet, because programs pause while they write.
 const QUIET_TIME_OPEN: Duration = Duration::from_secs(1);
 
-/// A path with events all the time, such as a log, is reported this often.
+/// A path with continuous events, such as a log, is reported this often.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// The paths and renames that are held back.
@@ -29,7 +29,7 @@ pub(super) struct Debouncer {
 struct PlaceState {
     first: Instant,
     last: Instant,
-    /// Whether the file was written and has not been closed since.
+    /// True if the file was written and has not been closed since.
     open: bool,
 }
 
@@ -102,7 +102,7 @@ impl Debouncer {
         if is_new {
             self.renames.push(Rename { from: from.into(), to: to.into(), at: now });
         } else {
-            // The earlier rename may have replaced another file at its target, so this path is reported too.
+            // Reports `from` too, because the earlier rename to this path may have replaced another file there.
             self.touch(from.into(), WriteState::Unknown, now);
         }
         let back: Vec<PathBuf> = self.renames.extract_if(.., |it| it.from == it.to).map(|it| it.to).collect();
@@ -140,7 +140,7 @@ impl Debouncer {
         sort_events(renames, places.map(|it| it.0).collect())
     }
 
-    /// Removes and returns all events at once, for a barrier.
+    /// Removes and returns all events, even recent ones, because a caller waits for a barrier.
     pub(super) fn take_all(&mut self) -> Vec<QuietEvent> {
         let renames = std::mem::take(&mut self.renames);
         sort_events(renames, self.places.drain().map(|it| it.0).collect())
@@ -153,8 +153,8 @@ fn sort_events(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<QuietEvent
     renames.chain(places.into_iter().map(QuietEvent::Touched)).collect()
 }
 
-/// Returns whether a path is `folder` or lies below it. Compares bytes first, which rejects most paths without splitting
-/// them into components, because thousands of moves are compared with each other.
+/// Returns whether a path is `folder` or lies below it. Compares bytes first, which rejects most paths without
+/// splitting them into components: thousands of renames are compared with each other.
 fn is_within(path: &Path, folder: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(folder.as_os_str().as_encoded_bytes()) && path.starts_with(folder)
 }

@@ -18,16 +18,17 @@ use crate::files::watch::watched_root::{WatchedRoot, changes_at};
 use crate::files::{Rules, WalkToken};
 use crate::model::RootId;
 
-/// How often the debouncer is checked for events that are due.
+/// How often the debouncer is checked for events that have been held back long enough.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Maximum number of paths in the debouncer; more are replaced by their folders, because walking these is cheaper.
+/// Maximum number of paths in the debouncer. Beyond it, paths are replaced by their folders, because walking a folder
+/// is cheaper than handling its entries one by one.
 const MAX_PLACES: usize = 10_000;
 
 /// A message to the watching thread.
 pub(super) enum Message {
     Event(Event),
-    /// Watches a root; `leash` is held until this is done.
+    /// Watches a root; the clone of `leash` is dropped when this is done.
     Add {
         root_id: RootId,
         path: PathBuf,
@@ -45,7 +46,7 @@ pub(super) struct Engine<K> {
     pub(super) folders: WatchSet<K>,
     debouncer: Debouncer,
     losses: LossTracker,
-    /// The entry of the last `MOVED_FROM` event, with the cookie that links it to the matching `MOVED_TO` event.
+    /// Cookie and path of the last `MOVED_FROM` event; the cookie links it to the matching `MOVED_TO` event.
     last_moved_from: Option<(u32, PathBuf)>,
     pub(super) shared: Arc<Shared>,
 }
@@ -70,8 +71,8 @@ impl<B: WatchBackend> Engine<B> {
                 }
                 Ok(Message::Event(event)) if event.kind == EventKind::Overflow => {
                     self.note_loss(Instant::now());
-                    // Watches the heartbeat anew, because its event may be among the lost ones; if not, it must not be
-                    // taken for a later one.
+                    // Watches the heartbeat with a new descriptor. The old heartbeat event may be lost; if it still
+                    // arrives, the new descriptor distinguishes it from a later one.
                     let waiting = self.shared.pulse.reset_after_loss();
                     beats = self.folders.kernel_mut().watch_heartbeat().unwrap_or(-1);
                     if !waiting.is_empty() {
@@ -110,7 +111,7 @@ impl<K: WatchBackend> Engine<K> {
                 leash.advance();
                 let added = self.add_root(root_id, &path);
                 drop(leash);
-                // Ignores an error: if the caller no longer waits for the reply, the root is watched all the same.
+                // Ignores an error: even if the caller no longer waits for the reply, the root stays watched.
                 let _ = reply.send(added);
             }
             Message::Remove(root_id) => self.remove_root(root_id),
@@ -138,8 +139,8 @@ impl<K: WatchBackend> Engine<K> {
         let root = self.roots.swap_remove(index);
         self.folders.unwatch_below(&root.path);
         self.shared.states().remove(&root_id);
-        // If an outer root contains this root by now, it has to watch these folders, and to report what happened there
-        // meanwhile.
+        // If an outer root now contains the removed root, it has to watch these folders, and to report what happened in
+        // them since.
         if self.roots.iter().any(|it| root.path.starts_with(&it.path)) {
             self.watch_new_folder(&root.path);
             self.touch_place(root.path, WriteState::Unknown, Instant::now());
@@ -182,8 +183,8 @@ impl<K: WatchBackend> Engine<K> {
         self.shared.states().values_mut().for_each(|it| it.losses += 1);
     }
 
-    /// Renews every watch and requests a rescan of every root, because events, including those of new folders, may have
-    /// been lost.
+    /// Renews every watch and requests a rescan of every root after a loss of events, because the lost events may
+    /// include those of new folders.
     fn renew_all_watches(&mut self) -> Vec<Change> {
         self.debouncer.take_all();
         self.last_moved_from = None;
@@ -231,13 +232,14 @@ impl<K: WatchBackend> Engine<K> {
             EventKind::AttributesChanged if self.folders.is_missing(&path) => self.watch_new_folder(&path),
             _ => {}
         }
-        // Touches the path only after its folders are watched: files created before that are found when the path is
-        // walked.
+        // Records the event only after the folder at the path is watched: files created before that are found when the
+        // receiver walks the path.
         self.touch_place(path, write_state(event.kind), now);
     }
 
-    /// Handles an event of a watched folder itself. Most are ignored, because the parent folder reports them too. Exceptions
-    /// are a root, whose parent is not watched, and a mount, because the folder under it does not report its end.
+    /// Handles an event of a watched folder itself. Most such events are ignored, because the parent folder reports
+    /// them too. There are two exceptions: a root, because its parent is not watched, and a mount, because the folder
+    /// that it covers does not report the unmount.
     fn handle_self_event(&mut self, folder: &Path, kind: EventKind, now: Instant) {
         let is_over = matches!(kind, EventKind::FolderGone | EventKind::Unmounted);
         let root = self.roots.iter().find(|it| it.path == folder).map(|it| it.id);

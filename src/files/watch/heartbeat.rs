@@ -1,7 +1,8 @@
-//! Heartbeat and barrier: the heartbeat proves that events still arrive; a barrier, that all earlier events have arrived.
+//! Heartbeat and barrier: the heartbeat proves that events still arrive, a barrier that all earlier events have
+//! arrived.
 //!
 //! The event queue of the watched folders also watches a file of vic. A change of this file adds an event to the end of
-//! the queue: when it arrives, all earlier events have arrived.
+//! the queue: when this event arrives, all earlier events have arrived.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,12 +19,12 @@ pub type Barrier = oneshot::Sender<()>;
 pub(super) struct Heartbeat {
     send: Beat,
     state: Mutex<State>,
-    /// Counts the activity of the watching thread, so that a thread that works for long does not count as dead.
+    /// Counts the activity of the watching thread, so that a thread that is busy for long does not count as dead.
     work: AtomicU64,
 }
 
 struct State {
-    /// Whether a heartbeat event is in the queue: at most one, because two would be indistinguishable.
+    /// True while a heartbeat event is in the queue. At most one may be there, because two would be indistinguishable.
     is_in_flight: bool,
     /// Barriers that wait for the event in the queue.
     in_flight: Vec<Barrier>,
@@ -62,8 +63,8 @@ impl Heartbeat {
         aboard
     }
 
-    /// Handles a loss of events, which may include the heartbeat event; returns all barriers. The caller has to renew the
-    /// watch of the heartbeat, so that the old event, if it still arrives, is not taken for a new one.
+    /// Handles a loss of events, which may include the heartbeat event; returns all barriers. The caller has to watch
+    /// the heartbeat with a new descriptor, so that the old event, if it still arrives, is not taken for a new one.
     pub(super) fn reset_after_loss(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.is_in_flight = false;

@@ -7,11 +7,12 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorCode};
 
-/// Limits that the messages suggest: watches for a million folders, and a number of instances.
+/// Limits that the error messages suggest: enough watches for a million folders, and enough inotify instances.
 const SUGGESTED_WATCHES: u64 = 1 << 20;
 const SUGGESTED_INSTANCES: u64 = 512;
 
-/// Returns name and value of an inotify limit: that of the user namespace if it is lower than that of the machine.
+/// Returns name and value of an inotify limit: the limit of the user namespace if it is lower than that of the whole
+/// machine.
 fn read_limit(what: &str) -> (String, u64) {
     let read = |path: String| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let machine = read(format!("/proc/sys/fs/inotify/max_user_{what}"));

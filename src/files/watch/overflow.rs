@@ -1,10 +1,10 @@
-//! Tracks lost events, and decides when to rescan because of them. Pure: the time is a parameter.
+//! Tracks lost events, and decides when to rescan because of them. The current time is a parameter.
 
 use std::time::{Duration, Instant};
 
 use crate::files::watch::debounce::QUIET_TIME;
 
-/// Minimum time between two rescans because of lost events: a machine that loses events is busy already.
+/// Minimum time between two rescans because of lost events, because a machine that loses events is already busy.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Whether a rescan is pending, and when it is due.
@@ -24,17 +24,18 @@ impl LossTracker {
         self.due.get_or_insert(earliest.max(now + QUIET_TIME));
     }
 
-    /// Returns whether a rescan is pending.
+    /// Returns whether a rescan is pending, due or not.
     pub(super) fn is_pending(&self) -> bool {
         self.due.is_some()
     }
 
-    /// Returns true once when the rescan is due.
+    /// Returns true if a pending rescan is due, and marks it as done.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now) && self.take_now(now)
     }
 
-    /// Returns true once if a rescan is pending, even before it is due, because a caller waits for it.
+    /// Returns true if a rescan is pending, even before it is due, and marks it as done. Called when a caller waits for
+    /// a barrier.
     pub(super) fn take_now(&mut self, now: Instant) -> bool {
         let open = self.due.take().is_some();
         if open {

@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) counts: Mutex<WatchCounts>,
     pub(super) pulse: Heartbeat,
     pub(super) closed: AtomicBool,
-    /// Why no more events arrive; `None` while they arrive.
+    /// Why no more events will arrive; `None` while the watcher works.
     pub(super) failure: Mutex<Option<String>>,
 }
 
@@ -47,7 +47,8 @@ pub(super) struct RootState {
     pub(super) problem: Option<WatchProblem>,
     /// Whether watching has ended because the folder was deleted, moved or unmounted.
     pub(super) is_detached: bool,
-    /// How often events were lost; below, the losses for which a rescan was requested, and those for which it was done.
+    /// Number of losses of events. The next two fields count the losses for which a rescan was requested, and those for
+    /// which it was done.
     pub(super) losses: u64,
     pub(super) requested_rescans: u64,
     pub(super) handled_losses: u64,

@@ -11,7 +11,8 @@ use crate::files::walk::tests::config;
 
 use crate::files::watch::*;
 
-/// A change must be reported within 2 s; tests wait for twice as long, because the machine may be busy with other tests.
+/// Time within which a change must be reported. Tests wait twice as long, because other tests may keep the machine
+/// busy.
 const REPORT_DEADLINE: Duration = Duration::from_secs(2);
 
 struct Scene {
@@ -303,7 +304,8 @@ struct EngineFixture {
 }
 
 impl EngineFixture {
-    /// Creates folders below a root that is not added yet; the backend refuses `denied` and allows `limit` watches.
+    /// Creates folders below a root that is not added yet. The watch backend refuses the folders `denied` and allows at
+    /// most `limit` watches.
     fn new(folders: &[&str], denied: &[&str], limit: usize) -> EngineFixture {
         let dir = tempfile::tempdir().unwrap();
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());

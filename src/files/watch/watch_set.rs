@@ -1,7 +1,7 @@
 //! The watch set: one watch for each visible folder.
 //!
-//! A recursive watch would fail as a whole if one folder cannot be read, and use up watches for ignored folders. With one
-//! watch per folder, a folder that cannot be watched is recorded, and all others are watched.
+//! A recursive watch would fail as a whole if a single folder cannot be read, and would use up watches for ignored
+//! folders. With one watch per folder, a folder that cannot be watched is recorded, and all others are watched.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl<K: WatchBackend> WatchSet<K> {
         }
         match self.kernel.watch(folder) {
             Ok(watch) => {
-                // The same descriptor means the same folder, so the entry under its old path is removed.
+                // The kernel returns the same descriptor for the same folder: removes the entry with its old path.
                 if let Some(before) = self.paths.insert(watch, folder.to_path_buf()) {
                     self.watched.remove(&before);
                 }
@@ -122,8 +122,8 @@ impl<K: WatchBackend> WatchSet<K> {
         self.missing.contains_key(folder)
     }
 
-    /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count, because walking
-    /// the root again would not reach more of them.
+    /// Returns whether every known folder of a root is watched. Folders with too long paths do not count as unwatched,
+    /// because walking the root again would not reach them.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
         range_below(&self.missing, root).all(|(_, it)| *it == Refusal::PathTooLong)
     }

@@ -39,13 +39,13 @@ impl WatchedRoot {
         if excluded {
             return false;
         }
-        // The type of a deleted path is unknown. It is treated as a file, which matches fewer rules; a reported deletion
-        // of an ignored folder does no harm.
+        // The type of a deleted path is unknown. It is treated as a file, to which fewer rules apply: this may report
+        // the deletion of an ignored folder, which does no harm.
         let is_dir = self.path.join(relative).symlink_metadata().is_ok_and(|it| it.is_dir());
         !self.matcher.hides(relative, is_dir)
     }
 
-    /// Returns the id of the root, once after the ignore rules changed, because other folders may be visible then.
+    /// Returns the id of the root once after its ignore rules changed, because other folders may then be visible.
     pub(super) fn take_new_rules(&mut self) -> Option<RootId> {
         std::mem::take(&mut self.new_rules).then_some(self.id)
     }
@@ -78,7 +78,7 @@ impl WatchedRoot {
             (true, true) if !self.exists(&from) && self.exists(&to) => {
                 vec![ChangeKind::Renamed { from, to: to.clone() }, ChangeKind::Touched(to)]
             }
-            // One of the two paths has changed again since the rename, so both are reported as they are now.
+            // One of the paths has changed again since the rename: reports both by their current state.
             (true, true) => self.changes_of_path(from).into_iter().chain(self.changes_of_path(to)).collect(),
             (true, false) => vec![ChangeKind::Removed(from)],
             (false, true) => self.changes_of_path(to),
@@ -86,10 +86,11 @@ impl WatchedRoot {
         }
     }
 
-    /// Returns the changes of a path, by its current state: a removal event may be the beginning of a save by rename.
+    /// Returns the changes of a path by its current state on disk, because a removal event may be the beginning of a
+    /// save by rename.
     fn changes_of_path(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
         if relative.as_os_str().is_empty() || self.reload_rules_if_changed(&relative) {
-            // A change of the root itself needs a walk.
+            // A change of the root itself, or of the ignore rules, requires a walk of the whole root.
             vec![ChangeKind::Rescan]
         } else if !self.is_visible(&relative) {
             Vec::new()

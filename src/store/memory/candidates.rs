@@ -8,24 +8,24 @@ use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::top_k::TopK;
 use vic_kernels::vectors::{BinaryCodes, QueryCodes};
 
-/// Blocks of rows that one task scans: this takes a tenth of a millisecond.
+/// Number of blocks that one task scans, which takes a tenth of a millisecond.
 const BLOCKS_PER_PART: usize = 1 << 12;
 
-/// Number of blocks, spread over all rows, that are sampled first to find a floor of high estimates.
+/// Number of blocks, spread over all rows, whose estimates are sampled first to choose the floor of the scan.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// The floor is set so that about this many halves of `most` rows exceed it: 3 means 1.5 times `most`. With a filter
-/// the sample has fewer rows, so the margin is larger.
+/// The floor is chosen so that about this many halves of `most` rows exceed it: 3 means 1.5 times `most`. With a filter
+/// the sample has fewer rows, so the second margin is larger.
 const MARGIN_HALVES: usize = 3;
 const FILTER_MARGIN_HALVES: usize = 4;
 
-/// A search for candidates over the binary codes of all rows.
+/// A search for candidate rows by the binary codes of all rows.
 pub(super) struct CandidateSearch<'a> {
     pub(super) sketch: &'a BinaryCodes,
     pub(super) query: QueryCodes,
-    /// A flag for each row that may be found, or `None` without a filter.
+    /// A flag for each row, true if the search may return the row; `None` without a filter.
     pub(super) allowed: Option<Vec<bool>>,
-    /// The number of rows that may be found.
+    /// Number of rows that the search may return.
     pub(super) count: usize,
 }
 
@@ -57,8 +57,9 @@ impl CandidateSearch<'_> {
         whole.unwrap_or_else(|| TopK::with_floor(floor, most))
     }
 
-    /// Returns a floor that probably slightly more than `most` rows exceed. Without a floor, keeping and sorting
-    /// unwanted rows takes as long as estimating them. If rows are few or equal, the floor may be too high.
+    /// Returns a floor that slightly more than `most` rows probably exceed. Without a floor, keeping and sorting
+    /// unwanted rows takes as long as estimating them. If there are few rows, or many equal ones, the floor may be too
+    /// high.
     fn sampled_floor(&self, most: usize) -> f32 {
         let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
         let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);

@@ -29,12 +29,13 @@ pub(super) use crate::store::memory::passage_cache::PassageCache;
 pub(super) use crate::store::memory::row_ids::RowIds;
 pub(super) use crate::store::memory::vectors::Vectors;
 
-/// Maximum memory of the vectors with all their other data, enough for 1.3 million vectors of 384 numbers. With more,
-/// the vectors are dropped from memory and the table's own index is used.
+/// Maximum memory of the vectors, including ids and binary codes: enough for 1.3 million vectors of 384 numbers. With
+/// more vectors, all are dropped from memory and queries use the index of the table.
 pub(super) const MAX_VECTOR_BYTES: usize = 704 << 20;
 
-/// Maximum bytes of cached passages, enough for a million short ones. With more, the cache is dropped and the table is
-/// read. The passages are in a file and use memory only as page cache; their locations take 16 to 75 bytes each.
+/// Maximum total bytes of cached passages, enough for a million short ones. Beyond it, the cache is dropped and queries
+/// read the table. The passages are in a file and use memory only as page cache; their locations take 16 to 75 bytes
+/// each.
 pub(super) const MAX_PASSAGE_BYTES: u64 = 768 << 20;
 
 /// Assumed minimum bytes of a passage: ids, anchor and a few words.
@@ -47,19 +48,19 @@ pub(super) struct MemoryIndex {
     passages: Option<PassageCache>,
     /// Row ids known so far, or `None` for a table that is too large.
     addresses: Option<RowIds>,
-    /// Files with damaged vectors in the table, such as vic never writes.
+    /// Files with vectors in the table that vic never writes, so that they must be damaged.
     damaged: BTreeSet<FileId>,
 }
 
 impl MemoryIndex {
-    /// Creates the empty index of a table in this folder with this many rows and vectors of this length. The default
-    /// value keeps nothing in memory.
+    /// Creates an empty index for a table in this folder, with this many rows and vectors of this length. In contrast,
+    /// the default value of this type keeps nothing in memory.
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> MemoryIndex {
         let vectors = (rows <= max_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let addresses = vectors.is_some().then(RowIds::default);
         let mut hot = MemoryIndex { vectors, passages: None, addresses, damaged: BTreeSet::new() };
-        // Caches passages only together with vectors: a table with too many vectors is never loaded, so its passages
-        // would be missing.
+        // Caches passages only if it caches vectors: a table with too many vectors is never loaded, so that its
+        // existing passages would be missing from the cache.
         if hot.vectors.is_some() && rows * MIN_PASSAGE_BYTES <= MAX_PASSAGE_BYTES {
             match PassageCache::new(dir) {
                 Ok(passages) => hot.passages = Some(passages),
@@ -92,7 +93,7 @@ impl MemoryIndex {
         self.passages.as_ref()
     }
 
-    /// Returns the chunks by row id, or `None` if the table is too large.
+    /// Returns the map from row ids to chunks, or `None` if the table is too large.
     pub(super) fn row_ids(&self) -> Option<&RowIds> {
         self.addresses.as_ref()
     }

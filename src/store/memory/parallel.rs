@@ -1,8 +1,8 @@
 //! Runs work over many rows in parallel on a pool of threads.
 //!
-//! The threads wait for work. On machines with few cores each is pinned to a core. A thread that is started or woken
-//! for a query first runs on the core of the thread that woke it. Linux on few cores rarely looks for an idle core, and
-//! moves no thread for some milliseconds, which is longer than all of the work.
+//! The pool threads wait for work; on machines with few cores each is pinned to a core. Without pinning, a thread that
+//! is started or woken for a query first runs on the core of the thread that woke it. Linux on few cores rarely looks
+//! for an idle core, and moves no thread for some milliseconds, which is longer than the whole work.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tracing::warn;
 
-/// Maximum threads of the pool. A scan waits for memory, and more threads would not get more of its bandwidth.
+/// Maximum number of threads of the pool. A scan is limited by memory bandwidth, which more threads would not increase.
 const MAX_THREADS: usize = 4;
 
-/// The pool, or `None` on a single core or if the system refuses threads: the caller then does all the work.
+/// The pool; `None` on a single core or if the system refuses threads: the caller then does all the work itself.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(build_pool);
 
 /// Starts the threads of the pool, with the priority of the caller.
@@ -37,9 +37,9 @@ fn build_pool() -> Option<ThreadPool> {
     builder.build().inspect_err(|error| warn!(%error, "vector search runs on one thread")).ok()
 }
 
-/// Pins the thread to one of the allowed cores. If that fails, the thread is only slower. In a container with a quota,
-/// more cores are allowed than there is CPU time for: then nothing is pinned, because other processes would share the
-/// same few cores.
+/// Pins the thread to one of the allowed cores. An error is ignored, because the thread is then only slower. Pins
+/// nothing if more cores than pool threads are allowed, as in a container with a CPU quota, because other processes
+/// would share the same few cores.
 #[cfg(target_os = "linux")]
 fn pin_thread(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -58,8 +58,9 @@ fn pin_thread(number: usize) {
 #[cfg(not(target_os = "linux"))]
 fn pin_thread(_number: usize) {}
 
-/// Runs the work for `0..count` in parts of this size, and returns the results in order. An idle thread takes the next
-/// part: if each thread had a fixed number of parts, one that shares its core with other work would delay the others.
+/// Runs the work for `0..count` in parts of `size`, and returns the results in order. An idle thread takes the next
+/// part. If each thread had a fixed share of the parts, a thread that shares its core with other work would delay the
+/// result.
 pub(super) fn run_in_parts<T: Send>(count: usize, size: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     run_on_pool(POOL.as_ref(), count, size, work)
 }
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn idle_thread_takes_next_part() {
-        // The first part ends when all others have: if parts were assigned in advance, it would wait for ever.
+        // The first part waits until all other parts are done: if parts were assigned to threads in advance, it would
+        // wait forever.
         let left = AtomicUsize::new(15);
         let begun = Instant::now();
         run_on_pool(Some(&threads(2)), 16, 1, |part| match part.start {

@@ -19,7 +19,7 @@ use crate::store::schema::{self, Columns};
 /// The file is compacted when it is larger than this and more than half of its bytes belong to removed chunks.
 const COMPACT_MIN_BYTES: u64 = 16 << 20;
 
-/// Bytes that are collected for one write while a table is loaded.
+/// Number of bytes that are collected before each write while a table is loaded.
 const WRITE_BATCH_BYTES: usize = 1 << 20;
 
 /// The chunks of all files of a table, in one file on disk.
@@ -124,7 +124,7 @@ impl PassageCache {
         self.compact_if_sparse()
     }
 
-    /// Overwrites removed chunks with zeros, because the user may have withdrawn their text.
+    /// Overwrites removed chunks with zeros, because the user may have removed their files to erase the text.
     fn overwrite(&mut self, removed: &[ChunkLocation]) -> io::Result<()> {
         const ZEROS: [u8; 4 << 10] = [0; 4 << 10];
         for slot in removed {

@@ -1,8 +1,8 @@
 //! Maps row ids of the table to file ids and chunk ids.
 //!
 //! The keyword index returns row ids. Reading the chunk ids of two hundred rows from the table takes as long as the
-//! search itself. The chunk with a row id never changes: a rewritten row, or one moved by compaction, gets a new row
-//! id.
+//! search itself. An entry of the map never becomes wrong, because a rewritten row, or one moved by compaction, gets a
+//! new row id.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ impl RowIds {
     }
 
     fn insert(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
-        // Leaves out chunk ids that are not hexadecimal: these chunks are read from the table each time.
+        // Skips chunk ids that are not hexadecimal; such chunks are read from the table for each query.
         let Some(chunk_id) = chunk_key::parse_hex(id) else { return };
         let rows = self.fragments.entry(fragment).or_default();
         if rows.len() <= place {

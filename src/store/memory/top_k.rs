@@ -1,12 +1,12 @@
 //! Bounded top-k: finds the k rows with the highest scores without keeping all rows.
 
-/// The k rows with the highest scores so far. Of rows with equal scores, the first ones are kept.
+/// The k rows with the highest scores so far. Of rows with equal scores, those added first are kept.
 #[derive(Debug)]
 pub(super) struct TopK {
     limit: usize,
-    /// Fewer than twice `limit` rows, unordered.
+    /// The kept rows, unordered; fewer than twice `limit`, because `truncate_if_full` drops the worst.
     rows: Vec<Rank>,
-    /// A row with this score or a lower one is not among the best.
+    /// Rows with this score or a lower one are rejected, because they cannot be among the best.
     floor: f32,
 }
 
@@ -27,7 +27,7 @@ impl TopK {
         self.rows.len().min(self.limit)
     }
 
-    /// Adds a row if it is among the best; rows must come in ascending order. Most rows are not, and cost one
+    /// Adds a row if it is among the best; rows must come in ascending order. Most rows are rejected after one
     /// comparison.
     #[inline(always)]
     pub(super) fn push(&mut self, number: f32, row: u32) {
@@ -36,8 +36,8 @@ impl TopK {
         }
     }
 
-    /// Adds those of the rows from `first` on that are among the best. Usually none of [`SCORES_AT_ONCE`] rows is, and
-    /// together they cost one comparison.
+    /// Adds those of the rows from `first` on that are among the best. Rows are compared in groups of
+    /// [`SCORES_AT_ONCE`]: a group without a good row, the usual case, costs one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
         for (first, numbers) in (first..).step_by(SCORES_AT_ONCE).zip(numbers.chunks(SCORES_AT_ONCE)) {

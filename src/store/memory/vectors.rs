@@ -1,8 +1,8 @@
 //! Vectors in memory, and vector search over them.
 //!
-//! Each number of a vector takes one byte, in steps of 1/127 of the vector's largest number. This changes a cosine by
-//! about 0.002, and makes a scan, which is limited by memory bandwidth, read a quarter of the data. With many rows, a
-//! [`BinaryCodes`] selects candidates, and only these are compared.
+//! Each number of a vector is stored as one byte, in steps of 1/127 of the vector's largest number. This changes a
+//! cosine by about 0.002. A scan is limited by memory bandwidth, and reads a quarter of the data. With many rows, a
+//! [`BinaryCodes`] selects candidates, and only the vectors of candidates are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,8 +19,8 @@ use vic_kernels::vectors::{BinaryCodes, I8Rows, dot_products, round, step_size};
 /// Number of steps from 0 to the largest number of a stored vector.
 const ROW_STEPS: f32 = 127.0;
 
-/// Number of steps from 0 to the largest number of a query vector. Finer than for rows at no cost: sums of 16,000
-/// products still fit into 32 bits.
+/// Number of steps from 0 to the largest number of a query vector. It is finer than `ROW_STEPS` at no cost, because
+/// sums of 16,000 products still fit into 32 bits.
 const QUERY_STEPS: f32 = 1_023.0;
 
 /// Bytes per row in addition to its numbers and binary code: ids, positions, steps, row id, and spare capacity.
@@ -31,24 +31,24 @@ pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
     dimension + dimension / 8 + ROW_OVERHEAD
 }
 
-/// With up to this many rows, all are compared. With more, binary codes select the candidates.
+/// A search over at most this many rows compares all of them; over more rows, binary codes select the candidates.
 const MAX_COMPARED_ROWS: usize = 16_384;
 
-/// With more rows, one in this many is compared, at least [`MIN_COMPARED_ROWS`] and at most [`MAX_COMPARED_ROWS`].
-/// Recall of the ten nearest, measured on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000
-/// compared; at 1,000,000 rows 0.98 with 2,000, 0.99 with 8,000, 1.00 with 16,000.
+/// A search over more than [`MAX_COMPARED_ROWS`] rows compares one in this many, at least [`MIN_COMPARED_ROWS`] and at
+/// most [`MAX_COMPARED_ROWS`]. Recall of the ten nearest, measured on synthetic vectors in unequal clusters: at 100,000
+/// rows 1.00 with 2,000 compared; at 1,000,000 rows 0.98 with 2,000, 0.99 with 8,000, 1.00 with 16,000.
 const ROWS_PER_CANDIDATE: usize = 64;
 
-/// Minimum candidates per search; see [`ROWS_PER_CANDIDATE`].
+/// Minimum number of candidates per search; see [`ROWS_PER_CANDIDATE`].
 const MIN_COMPARED_ROWS: usize = 4_000;
 
-/// Minimum candidates per requested hit.
+/// Minimum number of candidates per requested hit.
 const MIN_COMPARED_PER_HIT: usize = 20;
 
-/// Rows that one task compares: this takes a tenth of a millisecond.
+/// Number of rows that one task compares, which takes a tenth of a millisecond.
 const ROWS_PER_PART: usize = 1_024;
 
-/// A file with up to this many rows needs no extra allocation. Most files have no more.
+/// The row numbers of a file with at most this many rows need no extra allocation; most files have no more.
 const INLINE_ROWS: usize = 4;
 
 /// Quantised vectors of norm 1, one per row.
@@ -63,7 +63,7 @@ pub(in crate::store) struct Vectors {
     rows_by_file: HashMap<FileId, SmallVec<[u32; INLINE_ROWS]>>,
     /// Binary codes of all rows, or `None` while there are so few rows that all are compared.
     codes: Option<BinaryCodes>,
-    /// When there are this many rows, the codes are rebuilt around the current mean.
+    /// Number of rows at which the codes are rebuilt around the current mean.
     rebuild_codes_at: usize,
 }
 
@@ -171,7 +171,8 @@ impl Vectors {
         let chunks: HashSet<ChunkKey> = chunks.iter().map(|it| ChunkKey::parse(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
         let mut gone: Vec<u32> = self.rows_of_file(file_id).iter().copied().filter(is_gone).collect();
-        // Removes the last row first: the row that is moved to the freed position is then one that stays.
+        // Removes the highest rows first, so that the last row, which moves to the freed position, is never one that is
+        // still to be removed.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.into_iter().for_each(|row| self.remove_row(row));
     }
@@ -205,7 +206,7 @@ impl Vectors {
     /// Returns the `limit` chunks of these files whose vectors are nearest to `vector`, best first.
     pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
         let mut scored = self.score_rows(vector, &self.candidates(vector, files, limit));
-        // Selects by score alone first, so that the ids of most rows are not read.
+        // Selects by score alone first, which avoids reading the ids of most rows.
         if scored.len() > limit && limit > 0 {
             let (_, &mut (worst, _), _) = scored.select_nth_unstable_by(limit - 1, |a, b| b.0.total_cmp(&a.0));
             scored.retain(|it| it.0.total_cmp(&worst).is_ge());

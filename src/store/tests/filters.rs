@@ -52,7 +52,7 @@ async fn narrow_filter_returns_all_files_however_far() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *number = (seed >> 40) as f32 / 8e6 - 1.0;
     }
-    // The wanted vectors point away from the query, near which the search of the index starts.
+    // The vectors of the wanted files point away from the query, but the search of the index starts near the query.
     let question = vector(1, 0.5);
     let wanted: Vec<FileId> = (1..=5).map(|it| it * 700).collect();
     for file_id in &wanted {
@@ -80,7 +80,8 @@ async fn narrow_filter_returns_all_files_however_far() {
 async fn wide_filter_fills_limit_with_allowed_files_only() {
     let dir = tempfile::tempdir().unwrap();
     let store = large(dir.path(), many(4_400)).await;
-    // The filter passes more rows than are compared one by one; only one of them has the query's direction.
+    // The filter passes more rows than are compared one by one, and only one of these rows has the direction of the
+    // query.
     for wanted in [
         (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),
         (1..=4_400).filter(|it| it % 7 != 1 || *it == 8).collect(),
@@ -138,8 +139,8 @@ async fn file_added_while_filter_is_made_does_not_pass() {
             store.drop_memory();
         }
         for allowed in [1..=8, 1..=7] {
-            // Removes the count of file 9, as if the rows had been counted just before file 9 was added; file 8 may not
-            // be allowed.
+            // Removes the row count of file 9, as if the filter had been made just before file 9 was added. The filter
+            // must then still not allow file 8.
             store.rows.write().unwrap().remove(&9);
             let allowed = only(&Vec::from_iter(allowed));
             let FileSet::Only(ids) = &allowed else { unreachable!() };

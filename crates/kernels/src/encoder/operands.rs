@@ -1,6 +1,6 @@
 //! Operands of the encoder kernels, and the trait [`Kernels`] that is implemented for each kind of processor.
 
-/// Maximum number of rows per call of [`Kernels::dot`]; the registers hold the sums of no more rows.
+/// Maximum number of rows per call of [`Kernels::dot`]: the registers hold the sums of no more than this many rows.
 pub const TILE: usize = 14;
 
 /// Number of outputs of one weight panel: two registers of 16 sums each.
@@ -69,12 +69,14 @@ pub struct OutputScales {
     pub bias: [f32; LANES],
 }
 
-/// Parameters that convert products with 16 keys into attention scores, including the quantisation steps of their values.
+/// Parameters that convert the products of a query with 16 keys into attention scores. They also hold the quantisation
+/// steps of the keys' values.
 #[derive(Clone, Copy)]
 pub struct KeyParameters {
     /// The quantisation step of each key.
     pub step: [f32; LANES],
-    /// What the byte offset of the queries adds to the product with each key; it is subtracted.
+    /// Amount by which the byte offset of the queries increases the product with each key; it is subtracted from the
+    /// product.
     pub shift: [i32; LANES],
     /// The binary logarithm of the quantisation step of each key's value; added to the score.
     pub lift: [f32; LANES],
@@ -91,16 +93,16 @@ impl KeyParameters {
         unlift: [0.0; LANES],
     };
 
-    /// The lift of a padding key: so low that the attention weight is zero.
+    /// Value of `lift` for a padding key: so low that its attention weight is zero.
     pub const NEVER: f32 = -1e30;
 }
 
 /// Scale and shift of 16 numbers in a layer normalisation.
 #[derive(Clone, Copy)]
 pub struct NormParameters {
-    /// Each normalised number is multiplied by this.
+    /// Factor by which each normalised number is multiplied.
     pub scale: [f32; LANES],
-    /// Added to each number after the multiplication.
+    /// Summand added to each number after the multiplication.
     pub shift: [f32; LANES],
 }
 
@@ -147,7 +149,7 @@ pub struct QuantisedRows<'a> {
 pub struct LayerNorm<'a> {
     /// Scales and shifts, for 16 numbers each.
     pub groups: &'a [NormParameters],
-    /// Added to the variance, to avoid a division by zero.
+    /// Small number added to the variance, to avoid a division by zero.
     pub epsilon: f32,
 }
 
@@ -156,7 +158,8 @@ pub trait Kernels: Send + Sync {
     /// Returns the name of these kernels, such as `plain`.
     fn name(&self) -> &'static str;
 
-    /// Writes the exact product of each row with each output of a panel; those of row `r` start at `sums[r * stride]`.
+    /// Writes the exact product of each row with each output of a panel. The products of row `r` start at `sums[r *
+    /// stride]`.
     fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize);
 
     /// Normalises rows in place and writes them quantised to `coded`.
@@ -168,7 +171,7 @@ pub trait Kernels: Send + Sync {
     /// Writes the quantised GELU of the products to `coded`. `work` is a buffer as long as one row.
     fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Quantises the queries, keys and values of one row, head by head and symmetrically (without a lowest value).
+    /// Quantises the queries, keys and values of one row, each head separately and symmetrically around zero.
     fn quantise_heads(&self, product: LayerSums<'_>, width: usize, row: HeadRow<'_>);
 
     /// Computes attention weights (`shares`) from the products of a few queries with all keys. The rows start `stride`

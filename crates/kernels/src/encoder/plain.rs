@@ -5,10 +5,10 @@ use crate::encoder::operands::{
     panel_lines, weight_position,
 };
 
-/// Added to a signed byte to make it unsigned.
+/// Offset added to a signed byte to make it unsigned.
 const OFFSET: i32 = 128;
 
-/// Kernels without special instructions, for every processor.
+/// Encoder kernels in plain Rust, without vector instructions, for every processor.
 pub(super) struct Plain;
 
 impl Kernels for Plain {

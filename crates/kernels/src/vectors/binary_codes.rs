@@ -1,10 +1,10 @@
 //! Binary codes: one bit per number of a vector, to select candidates among many rows.
 //!
-//! A bit shows whether a number exceeds the mean of all vectors at its position. The codes of a row and the query
-//! quantised to four bits give an estimate of their cosine by counting bits. With `r` the row minus the mean and `s` its
-//! signs, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`. This is exact for a query equal to the row (RaBitQ, Gao and Long,
-//! SIGMOD 2024, without the rotation). A code takes 1/8 of the bytes of the row, and the memory-bound scan an eighth of
-//! the time.
+//! A bit shows whether a number exceeds the mean of all vectors at its position. The cosine of a row and a query is
+//! estimated by counting bits, from the code of the row and the numbers of the query quantised to four bits each. With
+//! `q` the query, `r` the row minus the mean and `s` the signs of `r`, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`.
+//! This is exact for a query equal to the row (RaBitQ, Gao and Long, SIGMOD 2024, without the rotation). A code takes
+//! 1/8 of the bytes of the row, and the memory-bound scan an eighth of the time.
 //!
 //! A block of eight rows stores the first words of all rows side by side, then the second words, and so on, so that the
 //! compiler counts the bits of eight rows at once.
@@ -26,7 +26,7 @@ const QUERY_BITS: usize = 4;
 /// The largest value of [`QUERY_BITS`] bits.
 const QUERY_STEPS: f32 = ((1 << QUERY_BITS) - 1) as f32;
 
-/// How many blocks ahead of the scan are prefetched.
+/// Number of blocks that are prefetched ahead of the scan.
 const PREFETCH_BLOCKS: usize = 16;
 
 /// Number of blocks estimated at once; their data stays in the L1 cache.
@@ -35,7 +35,8 @@ const BLOCKS_PER_RUN: usize = 32;
 /// Number of vector numbers processed at once when a row is added.
 const LANES: usize = 16;
 
-/// Signs of all rows, and the values that turn a count of them into an estimate. Positions after the last row are zero.
+/// The signs of all rows, and for each row the values that turn a count of its signs into an estimate. Unused positions
+/// of the last block are zero.
 #[derive(Debug)]
 pub struct BinaryCodes {
     /// The mean of the vectors, subtracted from each row.
@@ -125,8 +126,9 @@ impl BinaryCodes {
         QueryCodes::new(query, self.words)
     }
 
-    /// Passes the estimated cosines of the rows in these blocks to `each`, one run of blocks at a time, with the index of
-    /// its first row. The estimates lack a summand that is equal for all rows.
+    /// Passes the estimated cosines of the rows in these blocks to `each`, in groups of a few blocks, with the index of
+    /// the first row of the group. The estimates lack a summand that is equal for all rows, so only their order is
+    /// meaningful.
     pub fn estimate(&self, asked: &QueryCodes, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -151,7 +153,7 @@ impl QueryCodes {
         let step = if high > low { (high - low) / QUERY_STEPS } else { 1.0 };
         let mut asked = QueryCodes { planes: vec![[0; QUERY_BITS]; words], step, low, sum: 0.0 };
         for (place, number) in query.iter().enumerate() {
-            // Rounds by adding half a step and truncating, which is correct because no number is negative here.
+            // Rounds by adding half a step and truncating, which is correct because `number - low` is never negative.
             let steps = ((number - low) / step + 0.5).min(QUERY_STEPS) as u64;
             asked.sum += low + step * steps as f32;
             for (bit, plane) in asked.planes[place / WORD].iter_mut().enumerate() {
@@ -174,9 +176,9 @@ fn estimate_avx2(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>,
     estimate_blocks(sketch, asked, blocks, each);
 }
 
-/// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers. With
-/// a constant number of words per row, counting takes half the time. Counts a whole run of blocks before it computes the
-/// estimates, because switching between both takes as long for one block as for two.
+/// Portable code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers.
+/// With a constant number of words per row, counting takes half the time. It counts the bits of all blocks of a group
+/// before it computes the estimates, because switching between both takes as long for one block as for two.
 #[inline(always)]
 fn estimate_blocks(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
     for start in blocks.clone().step_by(BLOCKS_PER_RUN) {
@@ -232,7 +234,8 @@ fn count_steps(signs: &[[u64; BLOCK]], planes: &[[u64; QUERY_BITS]]) -> [u64; BL
     steps
 }
 
-/// Sums over the numbers of a row minus the mean: of squares, of absolute values, and of positive signs.
+/// Sums over the numbers of a row minus the mean: of their squares, of their absolute values, and of their positive
+/// signs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SignSums {
     squares: f32,

@@ -6,8 +6,8 @@
 /// Size of a huge page on most processors, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks the operating system to use huge pages for the memory of these items, if it spans any. Ignores failures, because
-/// only speed depends on it.
+/// Asks the operating system to use huge pages for the memory of these items, if it spans any huge page. Ignores
+/// failures, because they only make access slower.
 #[cfg(target_os = "linux")]
 pub(crate) fn advise_huge_pages<T>(items: &Vec<T>) {
     let from = items.as_ptr().addr();

@@ -44,7 +44,7 @@ fn dot_products_avx2(numbers: &I8Rows, rows: &[u32], query: &[i16], products: &m
     dot_products_plain(numbers, rows, query, products);
 }
 
-/// How many rows ahead are prefetched; the rows are scattered, so the processor cannot predict the next one.
+/// Number of rows that are prefetched ahead: the rows are scattered, so that the processor cannot predict the next one.
 const PREFETCH_ROWS: usize = 8;
 
 /// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers.

@@ -15,7 +15,7 @@ pub(crate) fn prefetch<T>(items: &[T]) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let (start, size) = (items.as_ptr().cast::<i8>(), size_of_val(items));
-        // The end is prefetched separately below: if the slice begins within a cache line, it lies in one more line.
+        // The end is prefetched after the loop: a slice that begins within a cache line extends into one more line.
         for line in 0..size.div_ceil(CACHE_LINE) {
             // SAFETY: the instruction is only a hint that reads nothing, and the address lies within the slice.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * CACHE_LINE)) };

@@ -31,7 +31,7 @@ pub fn drop_privileges() {
     set_capabilities(None, sets).ok();
 }
 
-/// Restricts this thread and the threads that it starts to reading these files and the files below these folders. The
+/// Allows this thread, and the threads that it starts, to read only these files and the files below these folders. An
 /// error names the missing kernel feature and how to get it.
 pub fn restrict_files(readable: Vec<PathBuf>) -> Result<(), String> {
     let status = Ruleset::default()

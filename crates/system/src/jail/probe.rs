@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// One attempt to escape from the jail.
 pub struct EscapeProbe {
-    /// What it attempts.
+    /// Description of the attempt, which also identifies it.
     pub name: &'static str,
     /// Makes the attempt, given the path of a file of the user. Returns `Ok` if the escape succeeded.
     attempt: fn(&Path) -> io::Result<()>,
@@ -63,11 +63,11 @@ pub const ESCAPE_PROBES: &[EscapeProbe] = &[
     EscapeProbe { name: "make a namespace", attempt: |_| system_call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
 ];
 
-/// Ptrace request that fails even where it is allowed, because it is made with a non-zero address: the test never traces a
-/// process.
+/// Request to trace a process. It has an invalid non-zero address, so that it fails even where tracing is allowed: the
+/// test never traces a process.
 const PTRACE_SEIZE: libc::c_long = 0x4206;
 
-/// `CLONE_SIGHAND` without the flags that it requires: the kernel refuses this call itself if no filter does.
+/// `CLONE_SIGHAND` without the flags that it requires: if no filter refuses this call, the kernel itself does.
 const INVALID_CLONE_FLAGS: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
 
 /// Makes the attempt of this name and returns its result: `Ok` if the escape succeeded. `None` if there is no such
@@ -77,7 +77,7 @@ pub fn run_attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
     Some((escape.attempt)(path))
 }
 
-/// Treats a refused connection or a missing socket as success: the attempt got out of the jail.
+/// Treats a refused connection or a missing socket as a successful escape, because the attempt got out of the jail.
 fn accept_refused_connection(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),

@@ -222,7 +222,8 @@ fn refused_by_argument() -> SeccompResult<Rules> {
     use SeccompCmpOp::{MaskedEq, Ne};
     let mut rules = Rules::new();
     let mut refuse = |call: c_long, conditions: Vec<(u8, SeccompCmpOp, u64)>| -> SeccompResult<()> {
-        // Compares 32 bits of integers, whose upper half of the register is undefined, and all 64 bits of addresses.
+        // Compares only 32 bits of an integer, because the upper half of its register is undefined, and all 64 bits of
+        // an address.
         let length = || match call == libc::SYS_sendto {
             true => SeccompCmpArgLen::Qword,
             false => SeccompCmpArgLen::Dword,
@@ -249,11 +250,11 @@ fn refused_by_argument() -> SeccompResult<Rules> {
     }
     // Refuses to start processes; threads are allowed.
     refuse(libc::SYS_clone, vec![(0, MaskedEq(bits(libc::CLONE_THREAD)), 0)])?;
-    // Refuses new machine code: executable memory was mapped before the filter was installed.
+    // Refuses new executable memory; the code of the process was mapped before the filter was installed.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         refuse(call, vec![(2, MaskedEq(bits(libc::PROT_EXEC)), bits(libc::PROT_EXEC))])?;
     }
-    // Refuses signals to other processes; a process aborts by a signal to itself.
+    // Refuses signals to other processes. A signal to the own process stays allowed, because abort needs it.
     refuse(libc::SYS_tgkill, vec![(0, Ne, u64::from(std::process::id()))])?;
     // Refuses to read or set the limits of other processes; the process can only lower its own.
     refuse(libc::SYS_prlimit64, vec![(0, Ne, 0)])?;
@@ -262,7 +263,8 @@ fn refused_by_argument() -> SeccompResult<Rules> {
     // Allows only names of threads and of memory, and `PR_SET_NO_NEW_PRIVS`, which installing the last filter requires.
     let harmless = [libc::PR_SET_NAME, libc::PR_SET_VMA, libc::PR_SET_NO_NEW_PRIVS];
     refuse(libc::SYS_prctl, harmless.map(|it| (0, Ne, bits(it))).to_vec())?;
-    // Allows only harmless commands: another one would send signals through the owner of a descriptor.
+    // Allows only harmless `fcntl` commands: another command could make the kernel send signals to the owner of a
+    // descriptor.
     let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_DUPFD, libc::F_DUPFD_CLOEXEC];
     refuse(libc::SYS_fcntl, commands.map(|it| (1, Ne, bits(it))).to_vec())?;
     Ok(rules)

@@ -21,9 +21,10 @@ use crate::model::{Contents, FileId};
 
 pub use crate::catalog::files::name_index::words::{NameWord, name_words};
 
-/// Key in the table `meta` of the last file whose names were indexed; it exists only while the background fill runs.
+/// Key in the table `meta` whose value is the id of the last file whose names the background fill has indexed; it exists
+/// only until the fill ends.
 const FILLED_UP_TO: &str = "names_filled_to";
-/// Number of files indexed in one transaction of the fill; other writers wait for it.
+/// Number of files whose names are indexed in one background transaction; other writers wait for its end.
 const FILL_BATCH: i64 = 2_000;
 
 /// Inner names of a file beyond this many bytes are not stored.
@@ -33,19 +34,19 @@ const SEPARATOR: char = '\n';
 
 /// Words of a question beyond this number are ignored.
 const MAX_WORDS: usize = 32;
-/// A word in more names than this is common: it contributes no candidates unless there is no rarer word.
+/// A word in the names of more files than this is common: it contributes no candidates unless no rarer word matches.
 const COMMON_MATCHES: usize = 1_000;
-/// The matches of a word are counted up to this number.
+/// The files that match a word are counted up to this number, to compute the weight of the word.
 const MAX_COUNTED: usize = 5_000;
-/// The search for a word stops after this many matches; most may lie outside the allowed files.
+/// The search for a word stops after this many matching files, because most of them may be outside the allowed files.
 const MAX_SKIPPED: usize = 200_000;
-/// Up to this many allowed files, their names are compared one by one instead of searching the index.
+/// If a query allows at most this many files, their names are compared one by one, without searching the index.
 const MAX_COMPARED: usize = 2_000;
 
 /// Weight of a word in an inner name; a word in the file's own name has weight 1.
 const INNER_WEIGHT: f32 = 0.9;
 const FOLDER_WEIGHT: f32 = 0.5;
-/// Weight of the fraction of the file's own name that the question contains; it ranks names with the same matching words.
+/// Weight of the fraction of the file's own name that the question contains; it orders files that match the same words.
 const OWN_NAME_WEIGHT: f32 = 0.1;
 
 /// A file whose names match words of a question.
@@ -130,8 +131,9 @@ impl Catalog {
         })
     }
 
-    /// Indexes the names of files with missing or outdated rows in the index: files recorded by an older vic, and files of
-    /// a large root that became part of an outer root. Calls `goes_on` before each batch and stops if it returns false.
+    /// Indexes the names of files whose rows in the index are missing or outdated: files recorded by an older vic, and
+    /// files of a large root that became part of an outer root. Calls `goes_on` before each batch and stops if it
+    /// returns false.
     ///
     /// # Errors
     /// Errors of SQLite; the batches that were committed are kept.
@@ -239,7 +241,7 @@ fn write_names(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_
     Ok(())
 }
 
-/// Returns the words of names, each whole and in its parts, separated by blanks.
+/// Returns the words of `names` separated by blanks: each whole word, followed by its parts.
 fn index_text(names: &str) -> String {
     let mut text = String::with_capacity(names.len() * 2);
     for word in name_words(names) {

@@ -1,4 +1,4 @@
-//! Splits file names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal. Pure.
+//! Splits file names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -58,7 +58,8 @@ fn is_accent(it: char) -> bool {
 
 fn char_class(it: char) -> Class {
     let code = u32::from(it);
-    // Ranges: Thai to Khmer, kana, ideographs, and ideographs of planes 2 and 3.
+    // Unicode ranges of scripts without blanks between words: Thai to Khmer, kana, and ideographs, including those of
+    // planes 2 and 3.
     let unspaced = matches!(code, 0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff
         | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff);
     if it.is_numeric() {
@@ -119,7 +120,7 @@ pub(super) fn similarity(wanted: &NameWord, words: &[&str]) -> f32 {
 }
 
 fn word_similarity(wanted: &str, words: &[&str]) -> f32 {
-    /// Similarity of a word that only begins with the wanted one.
+    /// Similarity of a word in a name that only begins with the wanted word.
     const BEGINNING: f32 = 0.7;
     /// Maximum length, in bytes, of an ending that does not lower the similarity.
     const ENDING: usize = 2;

@@ -25,10 +25,10 @@ pub struct ScanOutcome {
 /// Which vanished files are deleted from the catalog.
 #[derive(Clone, Copy)]
 pub enum DeletionPolicy<'a> {
-    /// All of them: the user has confirmed it.
+    /// Deletes all vanished files, because the user has confirmed the loss.
     All,
-    /// Not if all files of a root, or more than half of them, vanished at once; and no file on an unmounted file system:
-    /// the function returns true if the file system at this path, with this device number, is not mounted.
+    /// Keeps the vanished files if they are all or more than half of a root, and any vanished file on an unmounted file
+    /// system. The function returns true if the file system at this path, with this device number, is not mounted.
     Cautious(&'a dyn Fn(&Path, u64) -> bool),
 }
 

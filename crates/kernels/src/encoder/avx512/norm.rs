@@ -9,8 +9,7 @@ use crate::encoder::avx512::registers::{load, store};
 use crate::encoder::avx512::row_ops::{Dequantiser, RowBounds};
 use crate::encoder::operands::{LANES, LayerNorm, LayerSums, Quantisation, QuantisedRows};
 
-/// Number of rows processed together: each row waits several times for a reduction, while the processor works on the
-/// others.
+/// Number of rows processed together: while one row waits for a reduction, the processor works on the others.
 const GROUP: usize = 4;
 
 /// Implements [`crate::encoder::Kernels::norm`].

@@ -12,7 +12,7 @@ use crate::encoder::operands::{LANES, PanelLine};
 /// Coefficients of a polynomial for `2^x` with x in 0 to 1, from the lowest power up.
 const EXP2: [f32; 4] = [0.999_925_26, 0.695_833_15, 0.226_067_9, 0.078_024_11];
 
-/// The GELU polynomial is used for magnitudes up to this; at most 1/6000 of the normal distribution lies beyond.
+/// Maximum magnitude for which the GELU polynomial is used; at most 1/6000 of the normal distribution lies beyond.
 const GELU_END: f32 = 3.6;
 
 /// Coefficients in powers of x², lowest first, of the normal distribution function minus one half, divided by x. At
@@ -107,7 +107,7 @@ pub(super) fn exp2(x: __m512) -> __m512 {
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
 pub(super) fn gelu(x: __m512) -> __m512 {
-    // Mode of the instruction: the number of smaller magnitude, with the sign of the first.
+    // Mode of the range instruction: returns the operand of smaller magnitude, with the sign of the first operand.
     const SMALLER_MAGNITUDE: i32 = 0b0010;
     let inner = _mm512_range_ps::<SMALLER_MAGNITUDE>(x, _mm512_set1_ps(GELU_END));
     let series = polynomial(_mm512_mul_ps(inner, inner), &GELU);

@@ -12,7 +12,7 @@ use crate::encoder::operands::{
     HeadRow, LANES, LayerSums, OutputScales, PANEL, PanelLine, Quantisation, QuantisedRows,
 };
 
-/// Added to a signed byte to make it unsigned.
+/// Offset added to a signed byte to make it unsigned.
 const OFFSET: i32 = 128;
 
 /// The quantisation of one row in registers, to dequantise its sums.
