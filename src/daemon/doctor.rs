@@ -24,7 +24,7 @@ use crate::store::{Inspection, LanceStore, Store};
 /// Prefixes of the names of temporary files that remain if the daemon is killed while starting.
 const UNFINISHED_PREFIXES: [&str; 2] = [".vic-probe", ".tmp"];
 
-/// Delay before the second check while a daemon runs, which within this time marks a stored file as indexed in the
+/// Delay before the second comparison while a daemon runs. Within this time the daemon marks a stored file as indexed in the
 /// catalog.
 const RECHECK_DELAY: Duration = Duration::from_secs(2);
 
@@ -181,8 +181,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Checks that the key table can be parsed; if it cannot, no key grants access. It is not repaired: its author must
-    /// do that.
+    /// Checks that the key table can be parsed; if it cannot, no key grants access. `fix` does not repair the table: the
+    /// user who wrote it must do that.
     fn check_keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
             keys::read_owner_key(&self.config.key_path())?;
@@ -247,7 +247,7 @@ impl Doctor<'_> {
         let dir = &self.config.db_path;
         let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
-                // Opening the store repairs it: it reverts to an intact version or creates a new table.
+                // Opening the store repairs it: the store reverts to an intact version or creates a new table.
                 match LanceStore::open(dir, fingerprint, dimension).await {
                     Ok(_) => {
                         let kept = "repaired; the unreadable part is kept beside it";
@@ -279,8 +279,8 @@ impl Doctor<'_> {
     async fn check_agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
         match is_building(catalog) {
             Ok(false) => (),
-            // While a new index is built, the catalog describes that one, and a repair of the serving index would undo
-            // the work so far.
+            // While a new index is built, the catalog describes the new index. A repair of the serving index would undo the
+            // work so far.
             Ok(true) => {
                 let finding =
                     "not compared: another model's index is being built; this one serves until that is complete";
@@ -407,7 +407,7 @@ impl Doctor<'_> {
     }
 }
 
-/// Sets the modes of these files, which exclude other users.
+/// Sets the given mode of each file, which denies access to other users.
 fn restrict_to_owner(open: &[(PathBuf, u32)]) -> Result<String> {
     for (path, mode) in open {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).io_context("protect", path)?;

@@ -16,7 +16,6 @@
 //!   results takes no lock before this one.
 //! - A task that holds the walk lock or the writer lock takes no further lock of this list.
 //!
-//! All other locks are held for one step, without waiting. Four parts hold their own
 //! All other locks are held for one step, without waiting. Four parts hold their own lock while they call a part that
 //! takes another one: the urgent queue calls the catalog, the deferral and the vanished files; the catalog calls the
 //! row counts of the table; the job list calls the progress of its jobs; the heartbeat of the watcher calls the watcher

@@ -20,13 +20,13 @@ use crate::model::{Document, ExtractFailure, FileId, FileRecord, FileState, Reas
 /// Result of one step (at most one time slice) of the OCR of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::index) struct OcrStep {
-    /// Why the OCR models cannot be loaded, if so: then no image can be read.
+    /// Why the OCR models cannot be loaded; `None` if they can. Without the models no image can be read.
     pub(in crate::index) unloaded: Option<String>,
-    /// The file is not indexed yet; it is queued again until it is.
+    /// True if the file is not indexed yet. It is queued again until it is indexed.
     pub(in crate::index) is_early: bool,
-    /// The cache has OCR text of the file that is not in the index.
+    /// True if the cache has OCR text of the file that is not in the index.
     pub(in crate::index) has_new_text: bool,
-    /// More pages are left, or a failed attempt is repeated: another step is needed.
+    /// True if another step is needed: more pages are left, or a failed attempt is repeated.
     pub(in crate::index) continues: bool,
 }
 
