@@ -75,7 +75,7 @@ impl Jobs {
     /// Saves the last snapshot of a job in the database, and removes the job from memory.
     pub(in crate::index) fn end(&self, last: &JobSnapshot) {
         if let Err(error) = self.log.save(last) {
-            warn!(%error, "cannot save the end of a job");
+            warn!(%error, "cannot save the final state of a job");
         }
         self.unended().remove(&last.job_id);
     }

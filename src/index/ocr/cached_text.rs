@@ -65,7 +65,7 @@ pub(in crate::index) fn state_of_key(cache: &EvidenceCache, key: &EvidenceKey) -
 pub(in crate::index) fn give_up_reason(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
     let tries = cache.get(&failures_key(key))?;
     let is_over = tries.truncated || tries.problems.len() >= MAX_FAILURES;
-    tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
+    tries.problems.last().filter(|_| is_over).map(|it| format!("OCR of its images failed: {it}"))
 }
 
 /// Records a failed attempt. OCR is tried again only if the attempt ended the worker; any other failure means that the

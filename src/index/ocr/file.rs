@@ -156,10 +156,7 @@ mod tests {
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
         let OcrState::Read(read) = state_of_key(&cache, &key) else { panic!() };
-        assert_eq!(
-            (read.problems, read.blocks.len()),
-            (vec!["its pictures were not read: out_of_memory why".into()], 1)
-        );
+        assert_eq!((read.problems, read.blocks.len()), (vec!["OCR of its images failed: out_of_memory why".into()], 1));
         // Drops the failures, as another version of the file readers does.
         cache.put(&EvidenceKey { version: "older".into(), ..failures_key(&key) }, &Document::default());
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
@@ -170,7 +167,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         for (number, reason, expected) in [
-            (1, Reason::Encrypted, OcrState::GivenUp("its pictures were not read: encrypted why".into())),
+            (1, Reason::Encrypted, OcrState::GivenUp("OCR of its images failed: encrypted why".into())),
             (2, Reason::UnsupportedType, OcrState::Unread),
             (3, Reason::NoJail, OcrState::Unread),
         ] {

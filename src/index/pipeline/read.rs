@@ -401,7 +401,7 @@ fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result
 fn describe(document: &Document) -> Option<String> {
     let mut parts = Vec::new();
     if document.truncated {
-        parts.push("text cut at the limit".to_string());
+        parts.push("text truncated at the size limit".to_string());
     }
     if !document.pages_without_text.is_empty() {
         parts.push(format!("{} pages {WITHOUT_TEXT_LAYER}", document.pages_without_text.len()));

@@ -46,8 +46,8 @@ impl IndexState {
         let root = added?;
         self.fill_names();
         if root.path != path {
-            // Ends the watches of the root that absorbed this one, because they follow the old rules. They are renewed
-            // below.
+            // Ends the watches of the root that absorbed this one, because they follow the old rules. `watch`
+            // below starts new ones.
             self.unwatch(root.id).await;
         }
         let roots = self.roots().await?;

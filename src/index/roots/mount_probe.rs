@@ -35,8 +35,8 @@ pub(in crate::index) enum RootStatus {
     /// The root is an empty folder.
     Empty,
     /// The root is a folder with this device and inode number. `mounts` are the mounts in it, and `silent` are the
-    /// paths in it that do not respond. `falls` counts how often any path stopped responding, so that a reader that
-    /// misses a status notices it.
+    /// paths in it that do not respond. `falls` counts how often any path stopped responding, so that a task
+    /// that missed a status still notices the failure.
     Here { identity: (u64, u64), mounts: Vec<String>, silent: Vec<PathBuf>, falls: u64 },
 }
 
