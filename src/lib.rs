@@ -40,7 +40,7 @@
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`graph`]: references between files, and imported graphs: AxQL, `query_ir_v1`, tools.
 //! - [`agent`]: a question to an answer with citations; a model proposes tool calls, vic executes them.
-//! - [`corpus`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
+//! - [`corpus`]: the corpus API, which runs a verb on a view to a typed result: eleven verbs, registry, validator, views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, share of peak CPU throughput.

@@ -74,7 +74,7 @@ fn run() -> Result<()> {
 /// Returns the path of the program `vic-worker`, which is installed in the same folder as `vicd`.
 fn worker_program() -> Result<PathBuf> {
     let worker = std::env::current_exe().map_err(Error::internal)?.with_file_name("vic-worker");
-    // Any other failure than its absence shows when a worker is started.
+    // Only a missing file is an error here. Any other problem with it shows when a worker is started.
     if worker.try_exists().unwrap_or(true) {
         return Ok(worker);
     }

@@ -24,7 +24,7 @@ use crate::store::{Inspection, LanceStore, Store};
 /// Prefixes of the names of temporary files that remain if the daemon is killed while starting.
 const UNFINISHED_PREFIXES: [&str; 2] = [".vic-probe", ".tmp"];
 
-/// Delay before the second check while a daemon runs, which within this time marks a stored file as indexed in the
+/// Delay before the second comparison while a daemon runs. Within this time the daemon marks a stored file as indexed in the
 /// catalog.
 const RECHECK_DELAY: Duration = Duration::from_secs(2);
 
@@ -143,7 +143,7 @@ impl Doctor<'_> {
         let Some((first, _)) = open.first() else {
             return self.record_outcome("permissions", Ok("owner access only".into()));
         };
-        let message = format!("other users may access `{}` and {} more", first.display(), open.len() - 1);
+        let message = format!("other users may access `{}` and {} more files", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
         self.record_repair("permissions", problem, || restrict_to_owner(&open));
     }
@@ -164,7 +164,7 @@ impl Doctor<'_> {
         ];
         for (name, path, open) in databases {
             match catalog::check_database(&path) {
-                Ok(()) => self.record_outcome(name, Ok(if path.exists() { "whole" } else { "not there yet" }.into())),
+                Ok(()) => self.record_outcome(name, Ok(if path.exists() { "intact" } else { "not created" }.into())),
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
                     self.record_repair(name, problem, || {
                         open(&path)?;
@@ -181,15 +181,15 @@ impl Doctor<'_> {
         }
     }
 
-    /// Checks that the key table can be parsed; if it cannot, no key grants access. It is not repaired: its author must
-    /// do that.
+    /// Checks that the key table can be parsed; if it cannot, no key grants access. `fix` does not repair the table: the
+    /// user who wrote it must do that.
     fn check_keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
             keys::read_owner_key(&self.config.key_path())?;
         }
         Ok(match keys::list(self.config)?.len() {
-            0 => "none but the owner's".into(),
-            more => format!("the owner's and {more} more"),
+            0 => "only the owner's key".into(),
+            more => format!("the owner's key and {more} more"),
         })
     }
 
@@ -232,13 +232,13 @@ impl Doctor<'_> {
         }
         let catalog = match opened {
             Ok(Some(catalog)) => catalog,
-            Ok(None) => return self.record_outcome("index", Ok("not there yet".into())),
+            Ok(None) => return self.record_outcome("index", Ok("not created".into())),
             Err(error) => return self.record_outcome("index", Err(error)),
         };
         self.check_roots(&catalog);
         match serving_table(&catalog) {
             Ok(Some((fingerprint, dimension))) => self.check_store(&catalog, &fingerprint, dimension).await,
-            Ok(None) => self.record_outcome("index", Ok("not there yet".into())),
+            Ok(None) => self.record_outcome("index", Ok("not created".into())),
             Err(error) => self.record_outcome("index", Err(error)),
         }
     }
@@ -247,7 +247,7 @@ impl Doctor<'_> {
         let dir = &self.config.db_path;
         let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
-                // Opening the store repairs it: it reverts to an intact version or creates a new table.
+                // Opening the store repairs it: the store reverts to an intact version or creates a new table.
                 match LanceStore::open(dir, fingerprint, dimension).await {
                     Ok(_) => {
                         let kept = "repaired; the unreadable part is kept beside it";
@@ -279,8 +279,8 @@ impl Doctor<'_> {
     async fn check_agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
         match is_building(catalog) {
             Ok(false) => (),
-            // While a new index is built, the catalog describes that one, and a repair of the serving index would undo
-            // the work so far.
+            // While a new index is built, the catalog describes the new index. A repair of the serving index would undo the
+            // work so far.
             Ok(true) => {
                 let finding =
                     "not compared: another model's index is being built; this one serves until that is complete";
@@ -362,7 +362,7 @@ impl Doctor<'_> {
             }
         }
         if let Some(first) = kept.first() {
-            let finding = format!("{} and {} more were damaged and are kept", first.display(), kept.len() - 1);
+            let finding = format!("{} and {} more files were damaged and are kept", first.display(), kept.len() - 1);
             self.record_outcome("put aside", Ok(finding));
         }
         if half_done.is_empty() || !self.has_lock {
@@ -372,13 +372,13 @@ impl Doctor<'_> {
         if !self.fix {
             return self.record_outcome(
                 "leftovers",
-                Ok(format!("{left} files of unfinished work; `vic doctor --fix` removes them")),
+                Ok(format!("{left} unfinished files of interrupted work; `vic doctor --fix` removes them")),
             );
         }
         let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).io_context("remove", it));
         match removed {
             Ok(()) => {
-                self.record("leftovers", Health::Fixed, format!("removed {left} files of unfinished work"), None);
+                self.record("leftovers", Health::Fixed, format!("removed {left} files of interrupted work"), None);
             }
             Err(error) => self.record_outcome("leftovers", Err(error)),
         }
@@ -407,12 +407,12 @@ impl Doctor<'_> {
     }
 }
 
-/// Sets the modes of these files, which exclude other users.
+/// Sets the given mode of each file, which denies access to other users.
 fn restrict_to_owner(open: &[(PathBuf, u32)]) -> Result<String> {
     for (path, mode) in open {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).io_context("protect", path)?;
     }
-    Ok(format!("{} are now accessible only to the owner", open.len()))
+    Ok(format!("{} files are now accessible only to the owner", open.len()))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
     if kind.is_socket() && UnixStream::connect(path).await.is_ok() {
         return Err(Error::new(
             ErrorCode::Locked,
-            format!("another vicd answers at `{}`, without its lock", path.display()),
+            format!("another vicd answers at `{}` without holding the data lock", path.display()),
         )
         .hint("`vic daemon stop` ends it"));
     }

@@ -18,7 +18,7 @@ pub(super) fn check_settings(config: &Config) -> Result<()> {
     for (variable, url, purpose) in configured_servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
         match egress::check_allowed(url, config.privacy_mode, purpose) {
             Err(error) if error.code == ErrorCode::PermissionDenied => conflicts.push((variable, error)),
-            // Other errors are no conflict: a server that cannot be reached now may be available later.
+            // Other errors are not conflicts: a server that cannot be reached now may be available later.
             Ok(()) | Err(_) => (),
         }
     }

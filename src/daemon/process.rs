@@ -15,7 +15,7 @@ const OPEN_FILES: u64 = 16_384;
 /// Sticky bit in the mode of folders that all users may write to, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// The process exits at the latest this long after the shutdown request: below 10 seconds with all overhead.
+/// Maximum time from the shutdown request to the exit of the process: below 10 seconds with all overhead.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(9_300);
 
 /// Resident memory of a process.

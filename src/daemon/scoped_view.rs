@@ -27,7 +27,7 @@ pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -
     }
     if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
         if folders.is_empty() {
-            // Must fail, because a request without paths would index all roots.
+            // An empty list of folders must be an error here, because a request without paths would index all roots.
             return Err(Error::not_found("there is no folder to index").hint("`vic status` lists the folders"));
         }
         request.paths = folders.iter().map(|it| display_path(it).into_owned()).collect();
@@ -55,8 +55,8 @@ fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&parse_path(it))))
 }
 
-/// Removes counts and errors from a job, because they include files outside the scope: a job indexes all pending files of
-/// all roots.
+/// Removes counts and errors from a job for a restricted caller, because they include files outside the scope: a job indexes
+/// all pending files of all roots.
 pub(super) fn mask_job(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     if scope.is_all() {
         return job;
@@ -87,7 +87,7 @@ fn masked_error(state: JobState) -> String {
     }
 }
 
-/// Returns a watch on the masked snapshots of a job.
+/// Returns a watch channel with the snapshots of a job, each restricted to the scope by `mask_job`.
 pub(super) fn masked_watch(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
     if scope.is_all() {
         return job;

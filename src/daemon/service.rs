@@ -168,7 +168,7 @@ impl Service for Daemon {
             tokio::try_join!(self.index.coverage(&self.scope), self.index.chunks(&self.scope), self.roots())
         });
         let (coverage, chunks, roots) = known?;
-        // Keeps the error for `degraded`, because the status serves for diagnosis.
+        // An unreadable store does not fail the status, which serves for diagnosis: `degraded` reports the error instead.
         let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.message_with_hint()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
@@ -177,7 +177,7 @@ impl Service for Daemon {
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
             let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
-            // Omits the problem if the index has already reported it, then with a hint.
+            // Omits the store's problem if the index has already reported the same problem with a hint.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
@@ -193,8 +193,8 @@ impl Service for Daemon {
             privacy_mode: self.facts.privacy,
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
-            // Refers to the files in the caller's scope. Indexed files also count, because a file being replaced has no
-            // chunks for a moment.
+            // `index_ready` refers to the files in the caller's scope. Indexed files also count, because a file being
+            // replaced has no chunks for a moment.
             index_ready: chunks > 0 || coverage.indexed > 0,
             chunks,
             store_bytes: store.bytes,
@@ -333,7 +333,7 @@ impl Daemon {
         None
     }
 
-    /// Makes relative paths absolute. They are the paths of known files or folders below a root, as hits print them.
+    /// Makes relative paths absolute. Hits print such paths: those of known files or folders, relative to their root.
     async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = parse_path(name);

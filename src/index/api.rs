@@ -133,8 +133,8 @@ impl Index {
         blocking(move || catalog.coverage_within(&scope)).await
     }
 
-    /// Returns the number of indexed chunks in a scope. For a scope of all files, counts the chunks of the table that
-    /// answers queries.
+    /// Returns the number of indexed chunks in a scope. A scope of all files is counted in the table that answers
+    /// queries, any other scope in the catalog.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -146,7 +146,7 @@ impl Index {
         blocking(move || catalog.chunks_within(&scope)).await
     }
 
-    /// Returns counts and sizes of the table that answers queries.
+    /// Returns counts and sizes of the chunk table that answers queries.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -154,7 +154,7 @@ impl Index {
         self.inner.tables.serving().store.stats().await
     }
 
-    /// Returns the table that answers queries, with its embedder.
+    /// Returns the chunk table that answers queries, and the embedder that made its vectors.
     pub fn serving(&self) -> ServingTable {
         self.inner.tables.serving()
     }
@@ -200,7 +200,7 @@ impl Index {
         self.set_requested(None).await
     }
 
-    /// Returns the current pause.
+    /// Returns the pause that is in effect, with its reason and end, or `None`.
     pub fn paused(&self) -> Option<Pause> {
         self.inner.pause.pause()
     }
@@ -211,16 +211,16 @@ impl Index {
         Ok(self.paused())
     }
 
-    /// Waits until no write is in progress, for at most `limit`. Called after shutdown was requested.
+    /// Waits, for at most `limit`, until no indexing run is in progress. Called after shutdown was requested.
     pub async fn wait_idle(&self, limit: Duration) {
         let idle = async { (self.inner.runs.lock_engine().await, self.inner.runs.block_urgent_runs().await) };
         if tokio::time::timeout(limit, idle).await.is_err() {
-            warn!("shut down during a commit; its files are read again at the next start");
+            warn!("shut down during a commit; the files of this commit are read again at the next start");
         }
     }
 
-    /// Shows damage in the status until the daemon ends. `part` names the damaged part of the data, such as the
-    /// catalog.
+    /// Makes the status report damaged data until the daemon ends. `part` names the damaged part, such as the catalog;
+    /// `sentence` is the text of the report.
     pub fn note_damage(&self, part: &str, sentence: String) {
         self.inner.problems.set(&format!("damage {part}"), Some(sentence));
     }

@@ -7,25 +7,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::Scope;
 
-/// Default reserve, which indexing leaves free on a disk: the larger of this size and of this percentage of the disk.
+/// Default reserve that indexing leaves free on each disk: the larger of `RESERVE_BYTES` and `RESERVE_PERCENT` of the
+/// disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PERCENT: u64 = 2;
 
-/// Minimum free space, even with a smaller reserve, for the next attempt after a write found the disk full.
+/// After a write failed on a full disk, indexing resumes only with this many bytes free, even if the reserve is
+/// smaller.
 const MIN_FREE_AFTER_FULL: u64 = 16 << 20;
 
-/// The disks that vic writes to, and their reserve.
+/// The folders on the disks that vic writes to, and the space that must stay free there.
 pub(crate) struct DiskSpace {
     folders: Vec<PathBuf>,
     reserve: Option<u64>,
     /// Whether indexing work was refused or interrupted, and must resume when space is free.
     has_waiting_work: AtomicBool,
-    /// Whether a write found the disk full. Then a minimum must be free, even if the reserve is smaller.
+    /// Whether a write found the disk full. If so, [`MIN_FREE_AFTER_FULL`] must be free before indexing resumes.
     was_full: AtomicBool,
 }
 
 impl DiskSpace {
-    /// Creates a check of the disks of these folders, which must exist.
+    /// Creates the check of the disks that hold these folders. The folders must exist.
     pub(crate) fn new(folders: Vec<PathBuf>, reserve: Option<u64>) -> DiskSpace {
         DiskSpace { folders, reserve, has_waiting_work: AtomicBool::new(false), was_full: AtomicBool::new(false) }
     }
@@ -42,8 +44,8 @@ impl DiskSpace {
         outcome
     }
 
-    /// Checks disk space for a request of this scope, before the request has any effect. Only the owner learns where
-    /// the index is and how much space is left.
+    /// Checks disk space before a request of a caller with this scope has any effect. Only the owner learns where the
+    /// index is and how much space is left.
     ///
     /// # Errors
     /// As [`DiskSpace::check`].
@@ -78,7 +80,7 @@ impl DiskSpace {
         self.was_full.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns whether work was refused or interrupted, and clears the flag.
+    /// Returns whether work was refused or interrupted for lack of disk space, and clears the flag.
     pub(super) fn take_waiting_work(&self) -> bool {
         self.has_waiting_work.swap(false, Ordering::Relaxed)
     }
@@ -95,7 +97,7 @@ impl DiskSpace {
         Err(Error::new(
             ErrorCode::StorageFull,
             format!(
-                "the disk of `{}` has {} MiB free and {} MiB are to stay free: indexing waits, queries are answered",
+                "the disk of `{}` has {} MiB free and {} MiB must stay free: indexing waits, queries are answered",
                 place.display(),
                 mib(free),
                 mib(needed)

@@ -1,6 +1,6 @@
 //! Keeps the index up to date: jobs, scans of roots, watching, the indexing pipeline, OCR and maintenance.
 //!
-//! Start reading at [`pipeline`]: only this file defines the order of all indexing work. `state` holds the shared state
+//! Start reading at [`pipeline`], which alone defines the order of all indexing work. `state` holds the shared state
 //! and documents the order of its locks. The daemon and the services use [`Index`].
 
 mod api;

@@ -135,7 +135,7 @@ impl IndexState {
     }
 }
 
-/// Opens the embedder that filled the previous vector table. `text` holds its saved settings.
+/// Opens the embedder that filled the previous vector table. `text` holds the saved settings (JSON) of that embedder.
 async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let setting = |name: &str| {
@@ -153,7 +153,7 @@ async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Emb
     })?;
     config.embed.model = setting("model")?;
     config.embed.precision = setting("precision")?;
-    // Uses the CPU, which supports every model. Vectors from a GPU are comparable with its vectors.
+    // Uses the CPU, which runs every model. Its query vectors are comparable with vectors that a GPU computed.
     config.embed.device = crate::config::EmbedDevice::Cpu;
     crate::embed::open(&config).await
 }

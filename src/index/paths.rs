@@ -19,7 +19,7 @@ use crate::model::{ContentHash, FileRecord, MAX_FILE_BYTES, Scope};
 /// Maximum time to open and hash a file: the time for the largest accepted file at 1 MiB per second.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(MAX_FILE_BYTES >> 20);
 
-/// As [`blocking`], for work that opens this file and at most hashes it. Returns `None` if the disk does not respond.
+/// Runs blocking work that opens this file and at most hashes it. Returns `None` if the file's disk does not respond.
 pub(crate) async fn blocking_at_file<T: Send + 'static>(
     record: &FileRecord,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -27,11 +27,11 @@ pub(crate) async fn blocking_at_file<T: Send + 'static>(
     unresponsive::timeout_if_unresponsive(&record.absolute(), OPEN_TIMEOUT, blocking(work)).await.transpose()
 }
 
-/// As [`blocking_at_file`], for a path given by a caller.
+/// Runs blocking work on the file at a path that a caller gave.
 ///
 /// # Errors
-/// Errors of the work. That the disk does not respond, if the path is in the caller's scope; else that there is no such
-/// file.
+/// An error of the work. If the disk does not respond: `Unavailable` for a path in the caller's scope, `NotFound` for
+/// any other path.
 pub(crate) async fn blocking_at_path<T: Send + 'static>(
     path: &Path,
     scope: &Scope,
@@ -53,11 +53,11 @@ pub(super) fn not_responding(path: &Path) -> Error {
 /// Maximum time to resolve a path: each folder may require a lookup on a disk in standby.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum paths resolved at the same time. A path outside all roots may lead to a disk that does not respond, which
-/// only resolving it shows. The path then blocks its thread, and must not block all threads.
+/// Maximum paths resolved at the same time. A path outside all roots may be on a disk that does not respond, which only
+/// resolving it shows. Resolving it then blocks its thread, and must not block all threads.
 const MAX_RESOLVING: usize = 64;
 
-/// One permit per path being resolved. Shared by the whole process, because the threads are.
+/// One permit per path being resolved. Shared by the whole process, because all callers use the same threads.
 static RESOLVE_PERMITS: Semaphore = Semaphore::const_new(MAX_RESOLVING);
 
 /// Resolves symbolic links and makes the path absolute. Returns the path unchanged if it does not exist or its disk
@@ -135,8 +135,8 @@ impl StatBefore {
         StatBefore { stamp: ContentStamp::new(file), file: file.try_clone() }
     }
 
-    /// Returns whether the file was not written to since then: only then does the text that was read belong to the
-    /// hash. Returns `None` if the disk does not respond.
+    /// Returns whether the file was not written to since [`StatBefore::new`]: only then does the text that was read
+    /// belong to the hash. Returns `None` if the disk does not respond.
     pub(crate) async fn check_unchanged(self, record: &FileRecord) -> Result<Option<bool>> {
         blocking_at_file(record, move || Ok(self.matches_now())).await
     }

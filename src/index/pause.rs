@@ -15,7 +15,7 @@ use crate::model::{Pause, PauseReason};
 /// Catalog key of the pause, which survives a restart. The value is its end in Unix milliseconds, or [`WITHOUT_END`].
 const PAUSE_KEY: &str = "paused_until_ms";
 
-/// The value of a pause without an end.
+/// Value of [`PAUSE_KEY`] for a pause that lasts until the user ends it.
 const WITHOUT_END: &str = "never";
 
 /// Maximum sleep before a waiting task checks the clock again: a timer does not advance while the machine sleeps.
@@ -62,7 +62,7 @@ impl PauseGate {
         PauseGate { reasons: watch::Sender::default() }
     }
 
-    /// Returns the current pause.
+    /// Returns the pause that is in effect, if any.
     pub(crate) fn pause(&self) -> Option<Pause> {
         self.reasons.borrow().pause(now_ms())
     }
@@ -80,7 +80,7 @@ impl PauseGate {
                 }
             };
             tokio::select! {
-                // The sender lives as long as `self`, so waiting cannot fail.
+                // Ignores the result: `changed` fails only if the sender is dropped, and `self` owns the sender.
                 _ = wishes.changed() => (),
                 () = end => (),
             }
@@ -96,8 +96,8 @@ impl PauseGate {
         });
     }
 
-    /// Sets the pause that the user requests, until this moment or without an end. `None` ends it. Saves it in the
-    /// catalog.
+    /// Sets or ends the pause that the user requests, and saves it in the catalog. The inner value is the end in Unix
+    /// milliseconds, `None` for a pause without an end; the outer `None` ends the pause.
     pub(super) fn set_requested(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
         let text = match asked {
             Some(Some(until_ms)) => until_ms.to_string(),

@@ -1,4 +1,4 @@
-//! Defines the order of all indexing work. No other file knows it.
+//! Defines the order of all indexing work: the phases of a job, the steps of a run, the stages of the pipeline.
 //!
 //! ```text
 //! job     scan ──> delete ──> run ──> maintain ──> OCR                          IndexState::run_job
@@ -11,7 +11,7 @@
 //!           V       files               V
 //! stages  feed ──> read ─────────> embed ────────> commit                       Pipeline::run_stages
 //!         pending  open, hash,     cache, then     one for many files,
-//!         files    extract, chunk  the embedder    then the marks in the catalog
+//!         files    extract, chunk  the embedder    then update the catalog
 //! ```
 //!
 //! A large batch of new files passes through the stages twice, so that every file can be found by keywords long before
@@ -19,8 +19,8 @@
 //! (`backfill_vectors`).
 //!
 //! Each stage owns the receiving end of a bounded queue and the sending end of the next. A slow stage therefore
-//! throttles the stages before it. When a stage fails, its queue closes and the other stages end. Files that are not
-//! marked in the catalog stay pending.
+//! throttles the stages before it. When a stage fails, its queue closes and the other stages end. A file stays
+//! pending until the commit stage has recorded its result in the catalog.
 
 pub(in crate::index) mod backfill_vectors;
 pub(in crate::index) mod commit;
@@ -49,19 +49,19 @@ use crate::index::roots::scan;
 use crate::index::state::IndexState;
 use crate::model::{FileRecord, JobState, MemoryCap, Phase};
 
-/// Maximum passes over the pending files in one run. Each pass after the first follows a walk for moved files: a folder
-/// that moves all the time must not keep the run from ending.
+/// Maximum passes over the pending files in one run. Each further pass follows a walk that looks for moved files; the
+/// limit ends the run even if a folder is moved all the time.
 const MAX_RUNS_AFTER_MOVES: usize = 3;
 /// Capacity of the queue of files to read, in files. Large enough that a reader never waits for the catalog.
 const READ_QUEUE_CAPACITY: usize = 64;
 /// Capacity of the queue of documents to embed. [`TEXT_IN_FLIGHT_KIB`] bounds the memory of these documents.
 const EMBED_QUEUE_CAPACITY: usize = 256;
-/// Capacity of the queue of embedded batches to store: one being written, one ready.
+/// Capacity of the queue to the store, in groups of embedded files: one group being written, one ready.
 const COMMIT_QUEUE_CAPACITY: usize = 2;
 /// Maximum chunk text, in KiB, between the read stage and the store. With its vector and copies a chunk takes about
 /// four times its text, so this keeps the pipeline below about 150 MiB.
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
-/// Maximum chunk text, in KiB, between the read stage and the store of a run over urgent files.
+/// Like [`TEXT_IN_FLIGHT_KIB`], for a run over urgent (just-saved) files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
 /// Memory of a chunk as a multiple of the memory of its text.
 const CHUNK_MEMORY_FACTOR: usize = 4;
@@ -95,8 +95,8 @@ impl IndexState {
         job.progress.add_from_other_runs(now.0 - before.0, now.1 - before.1);
         self.note_full(&outcome);
         if outcome.as_ref().is_err_and(|it| phases::should_continue(it, &job.request())) && !job.cancel.is_cancelled() {
-            // Starts a run for the job's remaining files, because no other event reports them. That run retries itself
-            // with growing delays.
+            // Wakes a run without a job for the files that this job left pending, because no watcher event will report
+            // them. That run retries itself with growing delays.
             self.runs.changed.notify_one();
         }
         // Releases the engine lock before OCR, which takes long, so that all other changes are indexed first.
@@ -177,8 +177,8 @@ impl Pipeline {
         self.run_stages(run, feed::feed(self, run, to_read), read, embedding).await
     }
 
-    /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` files
-    /// have not been read.
+    /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` pending
+    /// files have not been read, because those go first.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
@@ -190,7 +190,7 @@ impl Pipeline {
         self.run_stages(run, backfill_vectors::feed(self, run, left, to_read), read, embedding).await
     }
 
-    /// Indexes these files. The caller has already counted the attempt for each of them.
+    /// Indexes these files. The caller has already counted a read attempt for each of them in the catalog.
     ///
     /// # Errors
     /// As [`Pipeline::run`].

@@ -7,13 +7,14 @@ use tracing::warn;
 
 use crate::error::Result;
 
-/// Key of the problem that changes of files could not be applied to the catalog, usually because a root is unavailable.
+/// Key under which the status reports that changes of files could not be applied to the catalog, usually because a root
+/// is unavailable.
 pub(super) const CHANGES_KEY: &str = "changes";
-/// Key of the problem that a run without a job failed.
+/// Key under which the status reports that an indexing run without a job failed.
 pub(super) const INDEXING_KEY: &str = "watch";
-/// Prefix of the error of a failed run without a job.
-pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
-/// Key of the problem that chunks of removed files are still in the store.
+/// Prefix of the message when an indexing run without a job fails.
+pub(super) const CANNOT_INDEX: &str = "cannot index the changed files";
+/// Key under which the status reports that chunks of removed files are still in the store.
 pub(super) const TOMBSTONES_KEY: &str = "bury";
 
 /// The current problems: one sentence with cause and hint for each key.
@@ -30,8 +31,8 @@ impl Problems {
         };
     }
 
-    /// Sets the problem with this key if the work `what` failed, else clears it. Returns whether the work succeeded.
-    /// Repeated failures with the same text are logged once.
+    /// Sets the problem with this key if `outcome` is an error, else clears it. `what` names the failed work in the
+    /// problem's text. Returns whether the work succeeded. Repeated failures with the same text are logged once.
     pub(super) fn report(&self, key: &str, what: &str, outcome: Result<()>) -> bool {
         let problem = outcome.err().map(|error| format!("{what}: {}", error.message_with_hint()));
         if let Some(problem) = problem.as_ref().filter(|it| self.lock().get(key) != Some(*it)) {
@@ -47,12 +48,12 @@ impl Problems {
         self.lock().contains_key(key)
     }
 
-    /// Returns the problem with the lowest key, if any.
+    /// Returns the sentence of the problem with the lowest key, if there is any problem.
     pub(super) fn first(&self) -> Option<String> {
         self.lock().values().next().cloned()
     }
 
-    /// Returns all problems.
+    /// Returns the sentences of all problems, ordered by their keys.
     pub(super) fn sentences(&self) -> Vec<String> {
         self.lock().values().cloned().collect()
     }

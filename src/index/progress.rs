@@ -21,7 +21,7 @@ pub(crate) fn tokens_embedded() -> u64 {
     TOKENS.load(Ordering::Relaxed)
 }
 
-/// The counts of one run. Every change is published as a snapshot.
+/// Progress counts of one indexing run. Every change is published as a snapshot.
 pub(crate) struct Progress {
     state: Mutex<State>,
     snapshot: watch::Sender<JobSnapshot>,
@@ -35,7 +35,7 @@ pub(crate) struct UnattendedTotals {
 }
 
 impl UnattendedTotals {
-    /// Counts files and chunks that a run has marked in the catalog, unless the run belongs to a job.
+    /// Adds files and chunks that a run has recorded in the catalog, unless the run belongs to a job.
     pub(crate) fn count(&self, progress: &Progress, files: u64, chunks: u64) {
         if progress.job_id().is_empty() {
             self.files.fetch_add(files, Ordering::Relaxed);
@@ -80,13 +80,13 @@ pub(super) fn snapshot_without_job() -> JobSnapshot {
 struct State {
     /// Files sent into the pipeline.
     expected: u64,
-    /// Files that left the pipeline and are marked in the catalog.
+    /// Files that have passed the last stage of the pipeline, which records their results in the catalog.
     marked: u64,
     /// When the current phase (indexing or embedding) began.
     begun: Option<Instant>,
     /// Number of chunks without vectors when the phase began.
     awaiting: u64,
-    /// Total tokens embedded at each of these moments, within the last [`RATE_SPAN`].
+    /// Samples of the last [`RATE_SPAN`]: a time, and the total number of tokens embedded by then.
     recent: VecDeque<(Instant, u64)>,
 }
 
@@ -134,17 +134,17 @@ impl Progress {
         self.update(|job| job.files_total = job.files_total.max(expected));
     }
 
-    /// Counts files sent into the pipeline a second time.
+    /// Counts files sent into the pipeline a second time, to be embedded. `files_total` already includes them.
     pub(crate) fn add_resent(&self, files: u64) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expected += files;
     }
 
-    /// Counts files that left the pipeline without being marked.
+    /// Subtracts files that left the pipeline without a result from the number of files sent into it.
     pub(crate) fn remove_expected(&self, files: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expected = state.expected.saturating_sub(files);
         drop(state);
-        // Publishes an unchanged snapshot, to wake tasks that wait in `drained`.
+        // Publishes an unchanged snapshot, because `drained` checks the counts only when a snapshot is published.
         self.update(|_| ());
     }
 
@@ -166,7 +166,7 @@ impl Progress {
         });
     }
 
-    /// Counts files that were marked in the catalog, and updates the estimated time left.
+    /// Counts files that passed the last stage of the pipeline, and updates the estimated time left.
     pub(crate) fn add_done(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
             job.files_done += files;
@@ -190,7 +190,7 @@ impl Progress {
         });
     }
 
-    /// Begins the phase that embeds this many chunks.
+    /// Begins the phase that embeds the chunks without vectors; `chunks` is their number.
     pub(crate) fn begin_vectors(&self, chunks: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state.begun, state.awaiting) = (Some(Instant::now()), chunks);
@@ -214,10 +214,10 @@ impl Progress {
         });
     }
 
-    /// Waits until every file that was sent into the pipeline is marked or has left it.
+    /// Waits until every file that was sent into the pipeline has passed its last stage or left it earlier.
     pub(crate) async fn drained(&self) {
         let mut watch = self.snapshot.subscribe();
-        // The sender lives as long as `self`, so waiting cannot fail.
+        // Ignores the result: waiting fails only if the sender is dropped, and `self` owns the sender.
         watch.wait_for(|_| self.in_progress() == 0).await.ok();
     }
 }
@@ -237,8 +237,8 @@ impl State {
         if seconds > 0.0 { (tokens - before) as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the seconds left, if the remaining units take as long as the units done so far. `None` before the first
-    /// is done.
+    /// Estimates the seconds left, assuming that the remaining files or chunks take as long as those done so far.
+    /// Returns `None` before the first is done.
     fn eta(&self, done: u64, total: u64) -> Option<f64> {
         let elapsed = self.begun?.elapsed().as_secs_f64();
         (done > 0).then(|| elapsed / done as f64 * total.saturating_sub(done) as f64)

@@ -1,5 +1,5 @@
-//! Adds skill results to the index beside the file's own text, so that later queries find them in the index.
-//!
+//! Adds skill results (such as OCR text) to the index beside the file's own text, so that later queries find them in
+//! the index.
 //! A result belongs to one content of the file. When the file changes, its result is dropped with its other chunks. If
 //! the content is indexed again unchanged, [`crate::index::evidence_chunks::cached_chunks`] restores the result from
 //! the cache without running the skill.
@@ -36,7 +36,8 @@ impl Index {
         // Commits in a separate task, so that a cancelled query does not abort the commit halfway.
         let task = tokio::spawn(async move {
             let added = inner.add_embedded(record.id, hash, embedded).await;
-            // Checks for a withdrawn file even if the commit failed, because the cache already holds the result.
+            // Requests a purge if the file was withdrawn (excluded or unreadable now), even after a failed commit,
+            // because the cache already holds the result.
             if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
                 inner.purge_if_withdrawn(&record).await?;
             }
@@ -78,7 +79,8 @@ impl Index {
 }
 
 impl IndexState {
-    /// Chunks a skill's result for this content. Returns the chunks and the skill's range of ordinals.
+    /// Splits a skill's result into chunks. Returns them with the range of chunk ordinals that is reserved for the
+    /// skill.
     async fn chunk_evidence(
         &self,
         hash: ContentHash,
@@ -106,8 +108,8 @@ impl IndexState {
         Ok(if stored { ids } else { Vec::new() })
     }
 
-    /// Stores the chunks and updates the file's mark in the catalog, unless its content changed. Returns whether they
-    /// were stored.
+    /// Stores the chunks and updates the file's record in the catalog, unless the file's content changed. Returns
+    /// whether the chunks were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
         let _together = self.runs.lock_commit().await;
@@ -133,11 +135,12 @@ impl IndexState {
         })
         .await?
         {
-            // Wakes a run, because the vector pass skips a file that changes during its commit.
+            // Wakes a run to embed the files without vectors: the running pass skips a file whose chunks change
+            // meanwhile.
             self.runs.changed.notify_one();
         }
-        // If a change made the file pending meanwhile, its old rows and these chunks answer queries until it is indexed
-        // again.
+        // `marked` is false if a change made the file pending meanwhile: its old rows and these chunks answer queries
+        // until the file is indexed again.
         Ok(marked)
     }
 

@@ -16,10 +16,10 @@
 //!   results takes no lock before this one.
 //! - A task that holds the walk lock or the writer lock takes no further lock of this list.
 //!
-//! All other locks are held for one step, without waiting. Four parts call others, which take their own locks, while
-//! they hold one: the urgent queue calls the catalog, the deferral and the vanished files; the catalog calls the row
-//! counts of the table; the job list calls the progress of its jobs; the heartbeat of the watcher calls the watcher and
-//! reads when it was last replaced.
+//! All other locks are held for one step, without waiting. Four parts hold their own lock while they call a part that
+//! takes another one: the urgent queue calls the catalog, the deferral and the vanished files; the catalog calls the
+//! row counts of the table; the job list calls the progress of its jobs; the heartbeat of the watcher calls the watcher
+//! and reads when it was last replaced.
 
 use std::sync::Arc;
 
@@ -52,13 +52,14 @@ pub struct IndexParts {
     pub catalog: Catalog,
     /// Database of current and past jobs.
     pub jobs: JobLog,
-    /// Embedder of the configured model.
+    /// Worker processes that extract the text of files.
     pub embedder: Arc<dyn Embedder>,
-    /// Extraction workers.
+    /// Worker processes that run skills such as OCR. The index uses all but one, so that a query never waits for
+    /// indexing.
     pub pool: Arc<WorkerPool>,
     /// Skill workers. The index uses all but one, so that a query never waits for indexing.
     pub skills: Arc<WorkerPool>,
-    /// Cached skill results.
+    /// Cache of skill results, such as OCR text.
     pub evidence: Arc<EvidenceCache>,
     /// Cache of the corpus API.
     pub book: Arc<CorpusStore>,
@@ -91,9 +92,9 @@ pub(crate) struct IndexState {
 
 /// The components that turn files into chunks and vectors.
 pub(crate) struct Workers {
-    /// Extraction workers.
+    /// Worker processes that extract the text of files.
     pub(super) pool: Arc<WorkerPool>,
-    /// Skill workers.
+    /// Worker processes that run skills such as OCR.
     pub(super) skills: Arc<WorkerPool>,
     pub(super) chunker: Arc<Chunker>,
     pub(super) embedder: Arc<dyn Embedder>,
@@ -103,7 +104,7 @@ pub(crate) struct Workers {
 /// Caches by content, so that files with the same content are processed only once.
 pub(crate) struct Caches {
     pub(super) vectors: Arc<VectorCache>,
-    /// Skill results.
+    /// Results of skills such as OCR.
     pub(super) evidence: Arc<EvidenceCache>,
     /// Cache of the corpus API.
     pub(super) corpus: Arc<CorpusStore>,
@@ -112,14 +113,14 @@ pub(crate) struct Caches {
 }
 
 impl IndexState {
-    /// Records that the disk was full, if that is the error: the interrupted work then resumes when space is free.
+    /// If the error is a full disk, records it, so that the interrupted work resumes when space is free.
     pub(super) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
             self.disk_space.note_error(error);
         }
     }
 
-    /// As [`Problems::report`], for work that resumes when disk space is free again.
+    /// Reports a problem as [`Problems::report`] does, and resumes the work later if the disk was full.
     pub(super) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
         self.problems.report(part, what, outcome)

@@ -1,8 +1,8 @@
 //! Sync barrier: waits until all changes made before the call are searchable.
 //!
-//! A barrier passes through the watcher behind all events so far. A walk finds what events may have missed; it runs
-//! once after a root is first watched, for changes from before. The files that are then pending are those that changed.
-//! The changes are searchable once none of these files is pending.
+//! A sync sends a barrier through the watcher's queue, behind all events so far. A walk finds what events may have
+//! missed; it runs once after a root is first watched, for changes from before. The files that are then pending are
+//! those that changed. The changes are searchable once none of these files is pending.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,16 @@ use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, parse_path};
 /// Default timeout of a sync, in seconds.
 const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
 
-/// Maximum changed files that a sync sends to the urgent queue. The background run indexes more files faster.
+/// Maximum changed files that a sync sends to the urgent queue. More files are left to the background run, which
+/// indexes them faster.
 const MAX_URGENT_FILES: usize = 128;
 
 /// Initial and maximum interval between checks whether the files are indexed.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// Maximum concurrent syncs; further ones are refused. Each sync reads the catalog at least four times a second until
-/// its files are indexed, even after its caller has left. Programs that write and sync come by the dozen, and their
-/// syncs end together.
+/// its files are indexed, even after its caller has left. Dozens of programs may write files and sync at once, and
+/// their syncs then end together.
 const MAX_SYNCS: usize = 256;
 
 /// One permit per running sync. Shared by the process, which has one index.
@@ -57,7 +58,7 @@ impl Index {
         // Runs in the background runtime, so that the sync completes even if the caller leaves.
         let work = self.inner.background.spawn(async move {
             let _place = place;
-            // The extra interval lets the caller's timeout report the problem first.
+            // Waits one interval longer than the caller, so that the caller's timeout below reports the error.
             index_changes(&inner, request.path.as_deref(), begun + patience + POLL_INTERVALS.1).await
         });
         let files = match tokio::time::timeout(patience, work).await {
@@ -75,8 +76,8 @@ impl Index {
 }
 
 impl IndexState {
-    /// Walks a root completely unless it was walked since it is watched. Another task, such as the one that walks every
-    /// root at startup, may have done so.
+    /// Walks a root completely, unless a complete walk began after the root was watched. Another task, such as the one
+    /// that walks every root at startup, may have made that walk.
     async fn walk_to_catch_up(&self, root: &Root) -> Result<()> {
         let _scanning = self.walks.lock().await;
         if self.walks.catch_up.is_caught_up(root.id) {
@@ -135,12 +136,13 @@ async fn index_changes(inner: &Arc<IndexState>, path: Option<&str>, until: Insta
     for (root, within) in &scopes {
         match inner.find_missed_changes(root, within.as_ref(), seen).await {
             Ok(()) => (),
-            // An unavailable root keeps its index entries, and the status reports it.
+            // A sync of all roots skips an unavailable root, because its index entries stay and the status reports it.
             Err(_) if path.is_none() && !inner.is_available(root.id).await? => away.push(root.id),
             Err(error) => return Err(error),
         }
     }
-    // Does not wait for pending files of unavailable roots, or for those on an unresponsive mount in another root.
+    // Leaves out unavailable roots here, and unresponsive mounts in `pending_in`, because their pending files cannot be
+    // indexed now.
     scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::delete_tombstoned(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();

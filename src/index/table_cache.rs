@@ -20,7 +20,7 @@ const MAX_FILE_BYTES: u64 = 2 << 20;
 const MAX_CACHED_BYTES: usize = 32 << 20;
 /// Bytes counted for each entry in addition to its tables, to limit the number of entries without tables.
 const ENTRY_BYTES: usize = 1 << 10;
-/// Maximum files parsed concurrently. While that many are, a query gets no tables of other files.
+/// Maximum files parsed concurrently. While this many files are being parsed, a query gets no tables of any other file.
 const MAX_CONCURRENT: usize = 2;
 
 /// Tables by content hash and file extension, least recently used first.
@@ -64,7 +64,7 @@ impl Default for TableCache {
 }
 
 impl TableCache {
-    /// See [`crate::index::Index::tables_of`].
+    /// Returns the tables in the current content of a file. [`crate::index::Index::tables_of`] describes the limits.
     pub(super) async fn tables_of(
         self: &Arc<TableCache>,
         pool: &Arc<WorkerPool>,
@@ -93,7 +93,8 @@ impl TableCache {
         }
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let Ok(document) = pool.extract(file, &name).await else { return Ok(None) };
-        // Does not cache the tables of a file modified while it was read, because the hash is that of other content.
+        // Discards the tables of a file that was modified while it was read, because the hash may belong to other
+        // content.
         if before.check_unchanged(record).await? != Some(true) {
             return Ok(None);
         }

@@ -16,8 +16,8 @@ use crate::store::{LanceStore, Store, StoreStats};
 
 /// Lower bound of the number of rows that a job may leave outside the keyword index: a query scans them in about 10 ms.
 const MIN_UNINDEXED_ROWS: u64 = 10_000;
-/// Upper bound of that number. On a busy machine a query took seven seconds with 225,000 of a million rows outside the
-/// index.
+/// Upper bound of the number of rows that a job may leave outside the keyword index. On a busy machine a query took
+/// seven seconds with 225,000 of a million rows outside the index.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
 /// Maximum number of rows outside the keyword index while queries run. A query opens the file of every commit with such
 /// rows, and each saved file is a commit: 350 of them cost about 3 ms.
@@ -57,7 +57,7 @@ pub fn is_building(catalog: &Catalog) -> Result<bool> {
 /// A table that answers queries, and the embedder that made its vectors.
 #[derive(Clone)]
 pub struct ServingTable {
-    /// The table.
+    /// The table of chunks and their vectors.
     pub store: Arc<dyn Store>,
     /// Embeds queries. `None` if the model of an old table cannot be loaded: only keyword search then works, until the
     /// new table is complete.
@@ -80,7 +80,7 @@ pub(crate) struct Tables {
 struct OldTable {
     store: Arc<LanceStore>,
     fingerprint: String,
-    /// Why the model of this table cannot be loaded.
+    /// Why the model of this table cannot be loaded; `None` if it is loaded.
     problem: Option<String>,
 }
 
@@ -196,8 +196,9 @@ fn matching_embedder(
     (None, Some(problem))
 }
 
-/// Gives up building another model's table, because the settings name the model of the answering table again. Files
-/// that changed meanwhile are only in the other table, so every file is requeued. The vector cache makes that cheap.
+/// Abandons the table that is being built for another model, because the settings name the model of the answering table
+/// again. Files that changed meanwhile are only in the abandoned table, so every file is requeued. The vector cache
+/// makes indexing them again cheap.
 fn abandon_building(catalog: &Catalog) -> Result<()> {
     if catalog.meta_get(BUILDING_KEY)?.is_none_or(|it| it.is_empty()) {
         return Ok(());
@@ -235,7 +236,8 @@ fn save_serving_table(catalog: &Catalog, fingerprint: &str, dimension: usize, mo
     ])
 }
 
-/// Writes to the table of the current model. Deletions also go to the previous model's table, while that still answers.
+/// Writes to the table of the current model. Deletions also go to the previous model's table while that one answers
+/// queries.
 #[derive(Clone)]
 pub(crate) struct TableWriter {
     target: Arc<LanceStore>,
@@ -271,9 +273,9 @@ impl TableWriter {
         self.target.copy(copies).await
     }
 
-    /// Returns whether chunks may temporarily have no vectors. They may not while another model's table answers,
-    /// because this table must be complete when it takes over. They may not in a table too large for memory, because
-    /// its approximate index is built from the existing vectors.
+    /// Returns whether chunks may be stored without vectors for now. Not while another model's table answers queries,
+    /// because this table must be complete when it replaces that one. Not in a table too large for memory, because its
+    /// approximate index is built from the existing vectors.
     pub(crate) fn allows_missing_vectors(&self) -> bool {
         self.old.is_none() && self.target.has_vectors_in_memory()
     }
@@ -293,7 +295,7 @@ impl TableWriter {
         self.target.chunks_of(files).await
     }
 
-    /// Deletes the chunks of these files, also from the previous model's table if that still answers.
+    /// Deletes the chunks of these files, also from the previous model's table while that one answers queries.
     pub(crate) async fn delete(&self, files: &[FileId]) -> Result<()> {
         if files.is_empty() {
             return Ok(());

@@ -26,7 +26,7 @@ use crate::model::{
     FileRecord, OCR_MODELS_UNAVAILABLE, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
 };
 
-/// Long enough for any background work, also on a busy machine.
+/// Maximum time that a test waits for background work. Enough also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An embedder that returns equal vectors; the field is the fingerprint of its model.
@@ -208,7 +208,7 @@ impl TestIndex {
         self.save(path).await;
         let record = || self.index.inner.catalog.record_by_path(path).unwrap();
         let is_read = || record().is_some_and(|it| it.reason == Some(Reason::NoText));
-        wait_until("it is never read", is_read).await;
+        wait_until("the file is never read", is_read).await;
         record().unwrap()
     }
 
@@ -234,7 +234,7 @@ impl TestIndex {
     /// Saves a file, and waits until the catalog has it.
     async fn save(&self, path: &Path) {
         std::fs::write(path, "The observatory opens on Fridays.").unwrap();
-        wait_until("it is never in the catalog", || self.id(path).is_some()).await;
+        wait_until("the file is never in the catalog", || self.id(path).is_some()).await;
     }
 }
 
@@ -273,8 +273,8 @@ async fn failed_delete_with_root_is_reported_and_retried() {
     scene.index.remove_root(&folder).await.unwrap();
     assert!(inner.tables.writing().has_file(file) && scene.is_reported("cannot delete from the index"));
     database.execute_batch("DROP TRIGGER refuses").unwrap();
-    wait_until("it stays in the index", || !inner.tables.writing().has_file(file)).await;
-    wait_until("it is reported for ever", || !scene.is_reported("cannot delete from the index")).await;
+    wait_until("the file stays in the index", || !inner.tables.writing().has_file(file)).await;
+    wait_until("the problem is reported for ever", || !scene.is_reported("cannot delete from the index")).await;
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn pending_tombstones_are_deleted_at_next_start() {
     scene.shutdown.cancel();
     let skills = scripted_worker::scripted_pool(&scene.folder("skills"), "", &Ok(Document::default()));
     let (index, shutdown) = open(scene.dir.path(), "aaaaaaaaaaaa", skills, "1").await;
-    wait_until("it waits for another change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
+    wait_until("the tombstone is not deleted", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
     shutdown.cancel();
 }
 
@@ -322,10 +322,10 @@ async fn failed_ocr_files_stay_queued_and_are_read_later() {
         let file = scene.save_and_read(&folder.join("scan.png")).await.id;
         inner.ocr_queue.push("", file, false);
         inner.ocr_queue.arrived.notify_one();
-        wait_until("it is not reported", || scene.is_reported(told)).await;
+        wait_until("the problem is not reported", || scene.is_reported(told)).await;
         scene.set_skill_reply(&Ok(Document::default()));
-        wait_until("it is reported for ever", || !scene.is_reported(told)).await;
-        wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
+        wait_until("the problem is reported for ever", || !scene.is_reported(told)).await;
+        wait_until("the file stays in the OCR queue", || !inner.ocr_queue.contains(file)).await;
     }
 }
 
@@ -337,11 +337,11 @@ async fn files_stay_queued_until_ocr_models_are_installed() {
     let file = scene.save_and_read(&folder.join("scan.png")).await.id;
     inner.ocr_queue.push("", file, false);
     inner.ocr_queue.arrived.notify_one();
-    wait_until("it is not reported", || scene.is_reported("vic models pull")).await;
+    wait_until("the problem is not reported", || scene.is_reported("vic models pull")).await;
     assert!(inner.ocr_queue.contains(file));
     scene.install_models();
-    wait_until("it is reported for ever", || !scene.is_reported("vic models pull")).await;
-    wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
+    wait_until("the problem is reported for ever", || !scene.is_reported("vic models pull")).await;
+    wait_until("the file stays in the OCR queue", || !inner.ocr_queue.contains(file)).await;
 }
 
 #[tokio::test]
@@ -359,9 +359,9 @@ async fn ocr_waits_until_file_is_in_index() {
     read_queue::read_queue(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
     assert!(inner.ocr_queue.contains(file), "the request is lost");
     drop((engine, urgent));
-    wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
+    wait_until("the file stays in the OCR queue", || !inner.ocr_queue.contains(file)).await;
     let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
-    wait_until("it is not read", || {
+    wait_until("the file is not read", || {
         cached_text::cached_state(&inner.caches.evidence, hash, OcrMode::Auto) != OcrState::Unread
     })
     .await;
@@ -376,7 +376,7 @@ async fn watched_file_is_recorded_before_it_is_read() {
     let _urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
-    wait_until("it is not noted", || inner.ocr_queue.take_changed(file)).await;
+    wait_until("the change of the file is not recorded", || inner.ocr_queue.take_changed(file)).await;
 }
 
 // Case B6
@@ -426,7 +426,7 @@ async fn root_watched_under_old_id_is_taken_over_by_parent() {
     inner.watch(&old).await;
     inner.watch(&above).await;
     scene.save(&child.join("notes.md")).await;
-    wait_until("it is watched under its old id", || !inner.walks.watching.is_whole(old.id)).await;
+    wait_until("the absorbed root is still watched under its old id", || !inner.walks.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
 }
 

@@ -99,7 +99,7 @@ impl AutogroupPriority {
         }
     }
 
-    /// Changes the priority if due. Returns the next step; if the kernel rejected the change, that is the same change again.
+    /// Changes the priority if due. Returns the next step, which is the same change again if the kernel rejected it.
     fn advance(&self, state: &mut State) -> Next {
         if state.next_step(Instant::now()) == Next::Apply && self.write_niceness(!state.is_lowered) {
             state.is_lowered = !state.is_lowered;

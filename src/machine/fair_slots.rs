@@ -1,7 +1,7 @@
 //! Limits how many requests run at once, in all and for each caller, so that a caller who sends a thousand requests is
 //! refused and the other callers are served as before.
 //!
-//! The owner of the daemon has no limit of his own, only the total, because he runs many programs on his machine.
+//! The owner of the daemon has no individual limit, only the total, because the owner runs many programs on the machine.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +58,7 @@ impl FairSlots {
         if *holder != Principal::Owner {
             let own = taken.by_holder.get(holder).copied().unwrap_or_default();
             if own >= self.per_holder {
-                return Err(busy_error(format!("busy: {own} {what} for this key, which may have no more")));
+                return Err(busy_error(format!("busy: {own} {what} for this key, the maximum for one key")));
             }
             taken.by_holder.insert(holder.clone(), own + 1);
         }

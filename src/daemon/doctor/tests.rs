@@ -66,7 +66,7 @@ async fn damaged_key_table_is_reported_and_kept() {
     let check = async |fix: bool| found(&config, fix, "keys").await;
     assert_eq!(check(false).await.health, Health::Ok, "a key table is optional");
     keys::add(&config, "ada", &[dir.path().into()], keys::Right::Read).unwrap();
-    assert_eq!(check(false).await.finding, "the owner's and 1 more");
+    assert_eq!(check(false).await.finding, "the owner's key and 1 more");
     std::fs::write(config.keys_path(), "[{").unwrap();
     for fix in [false, true] {
         let told = check(fix).await;

@@ -19,7 +19,7 @@ use crate::model::{IndexRequest, OcrMode, RootId, display_path};
 /// Maximum time that a job waits for the runs over urgent files to finish.
 const URGENT_WAIT: Duration = Duration::from_secs(10);
 
-/// A started job: what it walks, its progress and its cancellation.
+/// A started job: the roots or parts of roots that it walks, its progress and its cancellation token.
 pub(in crate::index) struct Job {
     pub(in crate::index) parts: Vec<RootPart>,
     pub(in crate::index) progress: Arc<Progress>,
@@ -32,12 +32,12 @@ impl Job {
     }
 }
 
-/// Walks the roots, or parts of roots, of a job. If the request is full, makes all files in them pending.
+/// Walks the roots, or parts of roots, of a job. If the request is `full`, makes all files in them pending.
 pub(in crate::index) async fn scan_parts(inner: &Arc<IndexState>, job: &Job, request: &IndexRequest) -> Result<()> {
     for part in &job.parts {
         match scan_part(inner, job, part).await {
-            // An unavailable root keeps its index entries, and the job goes on with the other roots. A job over a
-            // single root fails.
+            // A job over several roots goes on after an error. An unavailable root, for example, keeps its index
+            // entries. A job over a single root fails.
             Err(error) if job.parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 job.progress.update(|job| job.last_error = Some(error.message.clone()));
             }
@@ -52,7 +52,7 @@ pub(in crate::index) async fn scan_parts(inner: &Arc<IndexState>, job: &Job, req
 }
 
 /// Walks a root, or a part of it. After a successful walk the root is watched again, in case it was unavailable before.
-/// After a failed walk its watches are removed, because they ended with the root.
+/// After a failed walk the root is no longer watched, because its watches no longer work.
 async fn scan_part(inner: &Arc<IndexState>, job: &Job, (root, within): &RootPart) -> Result<()> {
     let accept_losses = job.request().accept_losses;
     match inner.scan_accepting_losses(root, within.clone(), accept_losses, &job.cancel).await {
@@ -101,8 +101,8 @@ pub(in crate::index) async fn count_work(inner: &IndexState, request: &IndexRequ
     .await
 }
 
-/// Waits for the urgent runs, if the job's number of files is not limited, and returns whether they left pending files.
-/// Such files are part of the request, like those that the watcher's runs indexed first.
+/// Waits for the runs over urgent files, unless the job's number of files is limited, and returns whether they left
+/// pending files. Such files are part of the job's request, like the files that the watcher's runs indexed first.
 pub(in crate::index) async fn have_urgent_runs_left_files(inner: &IndexState, job: &Job) -> Result<bool> {
     if job.request().max_files.is_some() {
         return Ok(false);
@@ -112,8 +112,9 @@ pub(in crate::index) async fn have_urgent_runs_left_files(inner: &IndexState, jo
     Ok(settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0)
 }
 
-/// Returns whether a run without a job must continue the work after this error. Not after a full disk, because free
-/// space resumes work by itself. Not after a partial request, because the remaining files wait for another job.
+/// Returns whether a run without a job must continue the job's work after this error. Not if the disk is full, because
+/// indexing resumes by itself when space is free. Not if the request is partial, because the remaining files wait for
+/// another job.
 pub(in crate::index) fn should_continue(error: &Error, request: &IndexRequest) -> bool {
     let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
     !is_told && !request.metadata_only && request.max_files.is_none()

@@ -13,9 +13,9 @@ use crate::index::progress::{Progress, UnattendedTotals};
 use crate::machine::{FairSlots, Slot};
 use crate::model::{IndexRequest, JobSnapshot, JobState, Principal};
 
-/// Maximum jobs that have not ended: one running, some in OCR, all others waiting for the engine. A further job is
-/// refused. Each job walks its folders again and adds a line to every status, and a program that starts more never
-/// waits for their results. One API key may have half of them.
+/// Maximum jobs that have not ended: one that indexes, some in OCR, the others queued. Further jobs are refused,
+/// because each job walks its folders again and adds a line to every status. A program that starts this many jobs does
+/// not wait for their results. One API key may have half of them.
 const MAX_UNENDED_JOBS: usize = 128;
 
 /// Jobs that have not ended, by id.
@@ -28,7 +28,7 @@ struct UnendedJob {
     holder: Principal,
 }
 
-/// All jobs of the index: those in the database, and those that have not ended.
+/// All jobs of the index: the database of jobs, and in memory those that have not ended.
 pub(in crate::index) struct Jobs {
     log: JobLog,
     unended: Mutex<Unended>,
@@ -75,7 +75,7 @@ impl Jobs {
     /// Saves the last snapshot of a job in the database, and removes the job from memory.
     pub(in crate::index) fn end(&self, last: &JobSnapshot) {
         if let Err(error) = self.log.save(last) {
-            warn!(%error, "cannot save the end of a job");
+            warn!(%error, "cannot save the final state of a job");
         }
         self.unended().remove(&last.job_id);
     }
@@ -142,8 +142,8 @@ impl Jobs {
     }
 }
 
-/// Refuses a job if too many have not ended. Exempt is a job over every root, unless another such job is queued: the
-/// daemon's own walks are jobs over every root, and none may be lost.
+/// Refuses a job if too many have not ended. A job over every root is exempt, unless another one is queued: the
+/// daemon's own walks are such jobs, and none may be lost.
 fn check_job_limit(unended: &Unended, request: &IndexRequest) -> Result<()> {
     let is_needed = || request.paths.is_empty() && !has_queued_full_walk(unended);
     if unended.len() < MAX_UNENDED_JOBS || is_needed() {

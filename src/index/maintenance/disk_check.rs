@@ -9,7 +9,7 @@ use crate::error::ErrorCode;
 use crate::index::problems::{CHANGES_KEY, INDEXING_KEY, TOMBSTONES_KEY};
 use crate::index::state::IndexState;
 
-/// Interval between checks of free disk space: `statvfs` takes a few microseconds.
+/// Interval between checks of free disk space. Short, because a check (`statvfs`) takes a few microseconds.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Checks free disk space until the daemon ends: reports a lack of space, and resumes work when there is space again.

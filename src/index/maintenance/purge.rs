@@ -38,7 +38,8 @@ pub(crate) fn request(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(REQUEST_KEY, &now_ms().to_string())
 }
 
-/// Returns the last purge request that was served, if any. The catalog no longer had the withdrawn files by then.
+/// Returns the last purge request that was served, if any. When it was served, the catalog no longer had the withdrawn
+/// files.
 pub(crate) fn last_done(catalog: &Catalog) -> Result<Option<String>> {
     catalog.meta_get(DONE_KEY)
 }
@@ -89,8 +90,8 @@ impl IndexState {
         let book = self.caches.corpus.clone();
         let (vectors, asked) = (self.caches.vectors.clone(), asked.to_string());
         blocking(move || {
-            // Drops all cached vectors, because the cache does not record which texts they belong to. Later edits embed
-            // the whole file once.
+            // Drops all cached vectors, because the cache does not record which texts they belong to. The next edit of
+            // each file therefore embeds the whole file once.
             vectors.clear()?;
             let orphans = catalog.hashes_without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;

@@ -14,10 +14,10 @@ use crate::index::state::IndexState;
 use crate::index::watch::apply;
 use crate::model::{IndexRequest, Principal, Root, Scope};
 
-/// Key of the problem that a job cannot be saved in the job database.
+/// Key under which the status reports that a job cannot be saved in the job database.
 const JOBS_KEY: &str = "jobs";
 
-/// Prefix of the error of a failed walk that belongs to no job.
+/// Prefix of the message when a walk that belongs to no job fails.
 const NOT_WALKED: &str = "folders were not walked";
 
 impl IndexState {
@@ -39,7 +39,7 @@ impl IndexState {
             warn!(files = lost, "the store does not match the catalog for some files; re-indexing them");
         }
         match table.delete(&orphans).await {
-            // A full disk must not prevent the start: the next start deletes these chunks.
+            // Does not fail the start on a full disk, because the next start deletes these chunks.
             Err(error) if error.code == ErrorCode::StorageFull => {
                 self.disk_space.note_error(&error);
                 Ok(())

@@ -194,7 +194,7 @@ pub(in crate::index) mod tests {
             assert_eq!(catalog.pending_count(None).unwrap(), pending);
             fail(&catalog, Reason::WorkerCrash);
             requeue_if_chunking_changed(&catalog).unwrap();
-            assert_eq!(catalog.pending_count(None).unwrap(), 0, "it was cut by these");
+            assert_eq!(catalog.pending_count(None).unwrap(), 0, "the file was chunked by these rules");
         }
     }
 

@@ -20,11 +20,11 @@ const MAINTENANCE_FRAGMENTS: u64 = 64;
 const MANY_VERSIONS: u64 = 40;
 /// Old versions are pruned above this number when the table has stopped changing.
 const IDLE_VERSIONS: u64 = 20;
-/// Key of the problem that full maintenance failed.
+/// Key under which the status reports that full maintenance failed.
 const MAINTENANCE_KEY: &str = "upkeep";
-/// Key of the problem that new rows were not added to the keyword index.
+/// Key under which the status reports that new rows were not added to the keyword index.
 const KEYWORDS_KEY: &str = "words";
-/// Interval between checks of the number of versions.
+/// Interval between checks of the number of table versions.
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// After this many checks without a change of the table, all remaining rows are added to the keyword index. A query
 /// over a hundred chunks takes 2.6 ms if all are in the index, 3.4 ms with one outside, and 5.7 ms with twenty that
@@ -51,7 +51,7 @@ impl IndexState {
     async fn maintain_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
-        // When the table is idle, fragments with few rows are merged as well.
+        // `left` is 0 only when the table is idle. Fragments with few rows are then merged as well.
         let is_scattered = left == 0 && stats.is_scattered();
         if stats.unindexed_rows > MAINTENANCE_ROWS || stats.fragments > MAINTENANCE_FRAGMENTS || is_scattered {
             self.maintain().await;
@@ -79,7 +79,7 @@ impl IndexState {
         let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
         let outcome = if may_rewrite { self.maintain_and_switch(&table).await } else { table.prune().await };
         if outcome.is_err() {
-            // Prunes, because the files that the failed maintenance wrote may be what fills the disk.
+            // Prunes old versions after a failure, because files that the failed maintenance wrote may fill the disk.
             table.prune().await.unwrap_or_else(|error| debug!("cannot prune old versions: {error}"));
         }
         let is_done = may_rewrite && outcome.is_ok();
@@ -125,8 +125,8 @@ impl IndexState {
         self.maintenance_due.set_if_none(Instant::now() + MIN_RETRY_DELAY);
     }
 
-    /// Watches the number of versions until the daemon ends: prunes old versions when there are many or when they have
-    /// expired, and adds all rows to the keyword index when the table is idle. A check without changes only counts
+    /// Checks the number of table versions until the daemon ends. Prunes old versions when there are many or when they
+    /// have expired, and adds all rows to the keyword index when the table is idle. A check without changes only counts
     /// files.
     pub(crate) async fn maintenance_loop(self: Arc<IndexState>) {
         let (mut before, mut left, mut quiet_looks, mut is_behind) = (0, 0, 0, true);
@@ -135,8 +135,8 @@ impl IndexState {
             let versions = table.version_count().unwrap_or(0);
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             before = versions;
-            // True at the start, because an earlier daemon may have left rows outside the keyword index, and the table
-            // may never change again.
+            // `is_behind` is also true at the start, because an earlier daemon may have left rows outside the keyword
+            // index, and the table may never change again.
             is_behind |= quiet_looks == 0;
             if is_behind
                 && quiet_looks >= CHECKS_BEFORE_KEYWORDS
@@ -153,7 +153,7 @@ impl IndexState {
             let are_quiet = quiet_looks == 1 && versions > IDLE_VERSIONS;
             if are_many || are_quiet || (quiet_looks == CHECKS_BEFORE_LAST_PRUNE && versions > 1) {
                 let outcome = table.prune().await;
-                self.note_outcome("prune", "cannot prune the index", outcome);
+                self.note_outcome("prune", "cannot remove old versions of the index", outcome);
                 left = table.version_count().unwrap_or(0);
                 before = left;
             }

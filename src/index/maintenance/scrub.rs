@@ -56,7 +56,7 @@ pub(crate) async fn verify_loop(inner: Arc<IndexState>) {
         }
         let verified = verify_round(&inner).await;
         if let Ok(changed @ 1..) = verified {
-            info!(files = changed, "changed under the same size and times; re-indexing");
+            info!(files = changed, "the content of files changed but their size and times did not; re-indexing them");
             inner.runs.changed.notify_one();
         }
         let is_done = inner.note_outcome("verify", "cannot verify file contents", verified.map(drop));
@@ -115,7 +115,7 @@ fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
 async fn verify_file(inner: &IndexState, record: FileRecord) -> Result<bool> {
     let begun = Instant::now();
     let looked_at = record.clone();
-    // Counts as unchanged if the disk does not respond, because that says nothing about its files.
+    // A file on a disk that does not respond counts as unchanged, because its content is unknown.
     let is_other = blocking_at_file(&record, move || Ok(content_differs(&looked_at))).await?.unwrap_or(false);
     let catalog = inner.catalog.clone();
     let changed = is_other && blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await? > 0;
@@ -131,7 +131,7 @@ fn content_differs(record: &FileRecord) -> bool {
     let Ok(file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     match files::hash(&file) {
         Ok(now) => now != hash,
-        // A file that is too large now was smaller when it was indexed.
+        // A file that is too large now was smaller when it was indexed, so its content differs.
         Err(error) => error.kind() == std::io::ErrorKind::FileTooLarge,
     }
 }

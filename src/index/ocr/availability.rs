@@ -18,15 +18,15 @@ use crate::index::state::IndexState;
 const OCR_MODEL: &str = "ppocr";
 /// Maximum OCR threads: each loads its own model, and with more threads a single page would exceed a worker's memory.
 const MAX_OCR_THREADS: usize = 4;
-/// Key of the problem that the models are not installed.
+/// Key under which the status reports that the OCR models are not installed.
 const NOT_INSTALLED_KEY: &str = "ocr";
-/// Key of the problem that the models cannot be loaded.
+/// Key under which the status reports that the OCR models cannot be loaded.
 const NOT_LOADED_KEY: &str = "ocr networks";
-/// First part of the message of both problems.
+/// Prefix of the message when the OCR models are not installed or cannot be loaded.
 const NO_OCR: &str = "OCR is not available";
 /// Interval between checks whether OCR works again.
 const RETRY_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
-/// Time limit for loading the models.
+/// Time limit, in seconds, for loading the OCR models.
 const LOAD_TIMEOUT_SECONDS: u32 = 60;
 /// Path and name of an empty image: a worker loads the models before it finds the file empty.
 const EMPTY_IMAGE: (&str, &str) = ("/dev/null", "nothing.png");
@@ -99,7 +99,7 @@ pub(in crate::index) async fn try_load(inner: &IndexState) {
     let failure = inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(&tools)).await.err();
     match failure.as_ref().and_then(|it| it.ocr_unavailable_detail()) {
         Some(why) => note_load_failure(inner, &tools, why),
-        // Other failures say nothing about the models: OCR of the queued files resumes, and reports them.
+        // Any other failure says nothing about the models. OCR of the queued files resumes, and reports such a failure.
         None => {
             inner.problems.set(NOT_LOADED_KEY, None);
             inner.ocr_queue.arrived.notify_one();

@@ -1,4 +1,4 @@
-//! The evidence cache as OCR uses it: the OCR text of a file's content, and the failed attempts to read it.
+//! Reads and writes OCR results in the evidence cache: the OCR text of a file's content, and failed OCR attempts.
 
 use crate::catalog::{EvidenceCache, EvidenceKey};
 use crate::extract::READERS_VERSION;
@@ -15,7 +15,7 @@ const OCR_VERSION: &str = "1";
 pub(crate) enum OcrState {
     /// OCR is finished. The document may be empty.
     Read(Document),
-    /// Some pages are read, others are left.
+    /// OCR has read some pages; others are left.
     Partial(Document),
     /// OCR failed and is not tried again, for this reason.
     GivenUp(String),
@@ -35,13 +35,13 @@ pub(crate) fn cached_state(cache: &EvidenceCache, hash: ContentHash, mode: OcrMo
     }
 }
 
-/// Returns the cache key of OCR results: they lie beside skill results of queries, under names that no query uses.
+/// Returns the cache key of OCR results. The cache also holds results of skills that queries ran, under other names.
 pub(in crate::index) fn cache_key(hash: ContentHash, every: bool) -> EvidenceKey {
     let skill = if every { "index_every_page" } else { "index_pictures" };
     EvidenceKey { hash, skill: skill.into(), version: OCR_VERSION.into() }
 }
 
-/// Returns the cache key of failed attempts. It has the version of the file readers: a new version tries again.
+/// Returns the cache key of failed attempts. It has the file readers' version, so that a new version tries again.
 pub(in crate::index) fn failures_key(key: &EvidenceKey) -> EvidenceKey {
     EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS_VERSION.into(), ..key.clone() }
 }
@@ -61,14 +61,15 @@ pub(in crate::index) fn state_of_key(cache: &EvidenceCache, key: &EvidenceKey) -
     }
 }
 
-/// Returns why OCR of a file is not tried again, or `None` if it is.
+/// Returns why OCR of a file is not tried again, or `None` if it will be tried again.
 pub(in crate::index) fn give_up_reason(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
     let tries = cache.get(&failures_key(key))?;
     let is_over = tries.truncated || tries.problems.len() >= MAX_FAILURES;
-    tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
+    tries.problems.last().filter(|_| is_over).map(|it| format!("OCR of its images failed: {it}"))
 }
 
-/// Records a failed attempt. It is repeated only if it ended the worker: otherwise the file is unreadable.
+/// Records a failed attempt. OCR is tried again only if the attempt ended the worker; any other failure means that the
+/// file is unreadable.
 pub(in crate::index) fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
     let own = failures_key(key);
     let mut tries = cache.get(&own).unwrap_or_default();

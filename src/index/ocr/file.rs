@@ -20,13 +20,13 @@ use crate::model::{Document, ExtractFailure, FileId, FileRecord, FileState, Reas
 /// Result of one step (at most one time slice) of the OCR of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::index) struct OcrStep {
-    /// Why the OCR models cannot be loaded, if so: then no image can be read.
+    /// Why the OCR models cannot be loaded; `None` if they can. Without the models no image can be read.
     pub(in crate::index) unloaded: Option<String>,
-    /// The file is not indexed yet; it is queued again until it is.
+    /// True if the file is not indexed yet. It is queued again until it is indexed.
     pub(in crate::index) is_early: bool,
-    /// The cache has OCR text of the file that is not in the index.
+    /// True if the cache has OCR text of the file that is not in the index.
     pub(in crate::index) has_new_text: bool,
-    /// More pages are left, or a failed attempt is repeated: another step is needed.
+    /// True if another step is needed: more pages are left, or a failed attempt is repeated.
     pub(in crate::index) continues: bool,
 }
 
@@ -156,10 +156,7 @@ mod tests {
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
         let OcrState::Read(read) = state_of_key(&cache, &key) else { panic!() };
-        assert_eq!(
-            (read.problems, read.blocks.len()),
-            (vec!["its pictures were not read: out_of_memory why".into()], 1)
-        );
+        assert_eq!((read.problems, read.blocks.len()), (vec!["OCR of its images failed: out_of_memory why".into()], 1));
         // Drops the failures, as another version of the file readers does.
         cache.put(&EvidenceKey { version: "older".into(), ..failures_key(&key) }, &Document::default());
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
@@ -170,7 +167,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         for (number, reason, expected) in [
-            (1, Reason::Encrypted, OcrState::GivenUp("its pictures were not read: encrypted why".into())),
+            (1, Reason::Encrypted, OcrState::GivenUp("OCR of its images failed: encrypted why".into())),
             (2, Reason::UnsupportedType, OcrState::Unread),
             (3, Reason::NoJail, OcrState::Unread),
         ] {

@@ -21,7 +21,7 @@ type Requests = BTreeMap<String, BTreeMap<FileId, bool>>;
 #[derive(Default)]
 struct QueueState {
     now: Requests,
-    /// Files that had a time slice already. They continue when `now` is empty.
+    /// Files that already had a time slice of OCR. They continue when `now` is empty.
     later: Requests,
     /// Files that the watcher saw change and that the pipeline has not read since then.
     changed: BTreeSet<FileId>,
@@ -74,7 +74,7 @@ impl OcrQueue {
         }
         let seen = &mut self.waiting().changed;
         if seen.len() >= MAX_QUEUED_FILES {
-            // So many recorded files remain only if they vanished before any run read them.
+            // Clears the full set. So many files stay in it only if they vanished before any run read them.
             seen.clear();
         }
         let room = MAX_QUEUED_FILES - seen.len();
@@ -88,7 +88,7 @@ impl OcrQueue {
     }
 
     /// Returns the requesters of OCR for a file that a job in this mode has just read: the job, and the watcher if it
-    /// saw the file change. Each requester has a flag for every page.
+    /// saw the file change. The flag of each requester is true if it wants OCR of every page.
     pub(crate) fn requesters(
         &self,
         (job, mode): (&str, OcrMode),
@@ -109,7 +109,7 @@ impl OcrQueue {
         }
     }
 
-    /// Queues a file behind all others, so that a long book does not delay them.
+    /// Queues a file behind all others, so that, for example, a long book does not delay them.
     pub(crate) fn push_later(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
         if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&id)) {
@@ -126,7 +126,7 @@ impl OcrQueue {
         asked.chain(&waiting.in_progress).collect::<BTreeSet<_>>().len() as u64
     }
 
-    /// Removes these files from those in progress.
+    /// Marks these files as no longer in progress.
     pub(super) fn finish(&self, files: impl IntoIterator<Item = FileId>) {
         let at_hand = &mut self.waiting().in_progress;
         for it in files {
@@ -134,7 +134,7 @@ impl OcrQueue {
         }
     }
 
-    /// Removes all files from those in progress.
+    /// Marks all files as no longer in progress.
     pub(super) fn finish_all(&self) {
         self.waiting().in_progress.clear();
     }
@@ -163,7 +163,7 @@ impl OcrQueue {
         Some(QueuedFile { id, requesters: by })
     }
 
-    /// Puts a file back into the queue that was not read.
+    /// Puts a file that was not read back into the queue.
     pub(super) fn requeue(&self, wanted: QueuedFile) {
         wanted.requesters.iter().for_each(|(job, every_page)| self.push(job, wanted.id, *every_page));
     }
@@ -189,7 +189,7 @@ impl OcrQueue {
         }
     }
 
-    /// Drops the requests of this job. Requests of others for the same files stay.
+    /// Drops the OCR requests of this job. Requests of other jobs or of the watcher for the same files stay.
     pub(super) fn drop_job(&self, job: &str) {
         let waiting = &mut *self.waiting();
         waiting.now.remove(job);

@@ -25,7 +25,7 @@ const PAGE: usize = 1_000;
 const BATCH_FILES: usize = 32;
 /// Maximum time that OCR text waits until the batch is full.
 const MAX_BATCH_DELAY: Duration = Duration::from_secs(5);
-/// Key of the problem that OCR failed, or that its text could not be indexed.
+/// Key under which the status reports that OCR failed, or that its text could not be indexed.
 const OCR_KEY: &str = "pictures";
 /// Interval between checks for idle OCR workers.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
@@ -80,8 +80,8 @@ pub(crate) async fn read_queue(
     let outcome = read_exclusively(inner, mode, progress, cancel).await;
     if cancel.is_cancelled() {
         inner.ocr_queue.drop_job(&progress.job_id());
-        // Wakes the tasks that serve the other requesters and index the remaining text, because no other event reports
-        // them.
+        // Wakes the OCR task for the other requesters and a run that indexes the remaining text, because no other event
+        // wakes them.
         inner.ocr_queue.arrived.notify_one();
         inner.runs.changed.notify_one();
     }
@@ -105,13 +105,13 @@ async fn read_exclusively(
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
     let outcome = requeue_early(inner, early).await.and(outcome);
-    // On success and on failure, all files that were not read are back in the queue.
+    // No file is in progress now: on success and on failure, all files that were not read are back in the queue.
     inner.ocr_queue.finish_all();
     outcome
 }
 
-/// Puts back the files that are not indexed yet. The run that indexes them wakes the queue; if it has already ended,
-/// the queue is woken here.
+/// Puts files that are not indexed yet back into the OCR queue. The run that indexes them wakes the queue; if it has
+/// already ended, the queue is woken here.
 async fn requeue_early(inner: &IndexState, early: Vec<QueuedFile>) -> Result<()> {
     let (catalog, ids): (Catalog, Vec<FileId>) = (inner.catalog.clone(), early.iter().map(|it| it.id).collect());
     let count = ids.len();
@@ -151,8 +151,8 @@ async fn read_waiting(
         let looked = match read.await {
             Some(Ok(looked)) if looked.unloaded.is_none() => looked,
             Some(Err(error)) => {
-                // Keeps this file in the queue and indexes the text read so far, so that neither waits for the next
-                // walk.
+                // Keeps this file in the queue and indexes the text read so far, so that neither has to wait for the
+                // next walk.
                 inner.ocr_queue.requeue_last(wanted);
                 index_text(inner, &run, ready).await?;
                 return Err(error);
@@ -219,7 +219,7 @@ async fn requeue_and_run(inner: &Arc<IndexState>, run: &Run, ready: Vec<QueuedFi
         ready.into_iter().for_each(|it| inner.ocr_queue.requeue(it));
         return Err(error);
     }
-    // Wakes the run over pending files if this one fails, because no other event reports them.
+    // If this run fails, wakes the background run, because no other event reports the pending files.
     inner.run_pending(run).await.inspect_err(|_| inner.runs.changed.notify_one())?;
     inner.maintain_if_due().await;
     Ok(())

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::machine::Budget;
 
-/// Maximum work that one sleep accounts for. Short, because queries may begin or end meanwhile and change the CPU
-/// limit.
+/// Maximum CPU time that one sleep compensates for. Short, because queries may begin or end during the sleep and change
+/// the CPU limit.
 const MAX_STEP: Duration = Duration::from_millis(100);
 
 /// CPU time of OCR for which the throttle has not slept yet.
@@ -20,7 +20,8 @@ impl Throttle {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += worked;
     }
 
-    /// Sleeps until all work is accounted for. If the call is cancelled, the next call sleeps for the remaining work.
+    /// Sleeps until OCR has used no more than its share of the CPU. If the call is cancelled, the next call sleeps for
+    /// the remaining work.
     pub(in crate::index) async fn sleep_off(&self, budget: &Budget) {
         while let Some(part) = self.take_step() {
             tokio::time::sleep(budget.spend_background(part)).await;

@@ -20,9 +20,11 @@ use crate::{files, machine};
 pub(in crate::index) const OCR_SKILL: &str = "ocr_image";
 /// Maximum time of one worker call. A document of many pages takes many calls.
 const CALL_TIMEOUT_SECONDS: u32 = 60;
-/// A call begins no further page after this many seconds, so that other work gets the processors and a pause can begin.
+/// After this many seconds a worker call begins no further page, so that other work gets the processors and a pause can
+/// begin.
 const YIELD_AFTER_SECONDS: u32 = 4;
-/// Maximum time of a slice, however low the CPU limit is: its text is searchable only after the slice ends.
+/// Maximum time of a slice, however low the CPU limit is, because its text becomes searchable only after the slice
+/// ends.
 const MAX_SLICE_TIME: Duration = Duration::from_secs(600);
 /// Maximum worker calls per slice.
 const MAX_CALLS_PER_SLICE: usize = 100;
@@ -159,7 +161,7 @@ where
         turn.progressed |= !is_stuck;
         append_pages(&mut turn.read, part, rest);
         if is_stuck {
-            let detail = format!("no page of them was read in {CALL_TIMEOUT_SECONDS} s");
+            let detail = format!("no page was read in {CALL_TIMEOUT_SECONDS} s");
             turn.failure = Some(ExtractFailure { reason: Reason::Timeout, detail });
         }
         if is_stuck || !is_partial(&turn.read) {
@@ -181,7 +183,7 @@ fn append_pages(read: &mut Document, part: Document, rest: &[u32]) {
     let bytes: usize = read.blocks.iter().map(|it| it.text.len()).sum();
     if read.truncated && (bytes > MAX_TEXT_BYTES || read.blocks.len() > MAX_BLOCKS / 2) {
         read.truncated = false;
-        read.problems.push("the text of its pictures is cut at the limit".to_string());
+        read.problems.push("the OCR text is truncated at the size limit".to_string());
     }
 }
 

@@ -29,8 +29,8 @@ const TWO_PASS_MIN_BYTES: u64 = 8 << 20;
 /// Files modified within this time get their vectors before all others.
 const RECENT_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Maximum files whose chunks are read from the store together: one query of the table takes as long for one file as
-/// for a thousand. Also the number of files in progress when new files arrive, which go first.
+/// Maximum files whose chunks are read from the store together: a query of the table takes as long for a thousand files
+/// as for one. Also the maximum files still in progress when new files arrive, which then go first.
 pub(crate) const BACKFILL_BATCH_FILES: usize = 1_024;
 
 /// Maximum chunks read from the store together, unless one file has more.
@@ -51,7 +51,8 @@ impl Pipeline {
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
-    /// Counts the pending files that neither an urgent run takes nor this run skips, up to `most` + 1.
+    /// Counts the pending files that this run has yet to read, up to `most` + 1. Excludes urgent files and skipped
+    /// files.
     pub(crate) async fn count_unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.runs.urgent.clone());
         let looked_at = most + MAX_FILES_PER_CHANGE + run.deferral.max_skipped();
@@ -62,9 +63,9 @@ impl Pipeline {
     }
 }
 
-/// First stage of the second pass: sends files without vectors. Stops when more than `left` files (those unread when
-/// the pass began) are unread, because new files go first. Files that lose their vectors again, or are skipped, wait
-/// for the caller's next round.
+/// First stage of the second pass: sends files without vectors to the read stage. `left` files were unread when the
+/// pass began; the stage stops when more are unread, because new files go first. Files that lose their vectors again,
+/// or are skipped, wait for the caller's next round.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let recent = SystemTime::now().checked_sub(RECENT_AGE).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
@@ -149,7 +150,7 @@ async fn read_part(
         };
         let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
         let permit = Some(budget.reserve(&chunks).await);
-        // Left empty, because this pass does not change the contents recorded in the catalog.
+        // `contents` is left empty, because this pass does not change the contents recorded in the catalog.
         let facts = FileFacts { hash, kind, media_type, detail, contents: Contents::default() };
         let outcome = ReadOutcome::Chunks(facts, chunks);
         read.push(ReadFile { record, outcome, permit });

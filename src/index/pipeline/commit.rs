@@ -1,4 +1,4 @@
-//! Last stage: commits many files to the store at once, then marks them in the catalog.
+//! Last stage of the pipeline: commits many files to the store at once, then records their results in the catalog.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const MAX_COMMIT_DELAY: Duration = Duration::from_secs(10);
 /// only when nothing else is in progress.
 const IDLE_GAP: Duration = Duration::from_millis(150);
 
-/// Collects embedded files, commits them in batches and marks them in the catalog.
+/// Collects embedded files, commits them to the store in batches and records their results in the catalog.
 pub(crate) async fn commit_batches(
     pipeline: &Pipeline,
     run: &Run,
@@ -44,13 +44,13 @@ pub(crate) async fn commit_batches(
             Ok(None) => return commit(batch, pipeline, run).await,
             Err(_elapsed) => true,
         };
-        // Whether the batch holds all files in progress: the feed waits, or will wait, for these to be marked.
+        // True if no other file is in progress. The feed stage then waits, or will wait, for the commit of this batch.
         let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.in_progress();
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
-            // With a CPU limit, does not rest after a commit: it mostly waited for the disk, and a rest would delay
-            // just-saved files.
+            // With a CPU limit, the task does not rest after a commit: a commit mostly waits for the disk, and a rest
+            // would delay just-saved files.
             if !run.urgent && !machine::budget().is_limited() {
                 run.rest(machine::budget().spend_background(begun.elapsed())).await;
             }
@@ -105,8 +105,8 @@ impl Batch {
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
         let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
         let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
-        // Also checks the table, because an earlier commit may have stored rows without marking the file in the
-        // catalog.
+        // A file that may no longer be read is withdrawn even if only the table has rows of it: an earlier commit may
+        // have stored them without marking the file in the catalog.
         parts.is_withdrawn |= parts.any_denied(|it| pipeline.table.has_file(it));
         let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
@@ -203,7 +203,7 @@ struct CommitParts {
     /// Number of chunks without vectors, by id of the file that is copied.
     awaiting: HashMap<FileId, u32>,
     marks: Vec<IndexedMark>,
-    /// Files that are marked with a reason, each with the number of chunks that the catalog has for the file.
+    /// Files to record as skipped or failed, each with the number of chunks that the catalog has for the file.
     reasons: Vec<(ReasonMark, u32)>,
     /// Paths, relative to the root, at which the files in `reasons` were opened.
     places: Vec<(FileId, PathBuf)>,
@@ -261,12 +261,13 @@ impl CommitParts {
         blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
-    /// Returns whether `of` is true for any file that may not be read.
+    /// Returns whether `of` is true for any file of the batch that may not be read (permission denied).
     fn any_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
         self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
     }
 
-    /// Marks the files in the catalog, and deletes the stored rows of files that were deleted or excluded meanwhile.
+    /// Records the results in the catalog, and deletes the stored rows of files that were deleted or excluded
+    /// meanwhile.
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places, read) = (self.marks, self.reasons, self.places, self.read);
@@ -307,7 +308,8 @@ impl CommitParts {
     }
 }
 
-/// Requeues files that could not be marked, and takes back their attempt. Skips files that another task changed first.
+/// Requeues files whose result could not be recorded, and takes back their counted attempt. Skips files that another
+/// task changed first.
 fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
     let mut left = catalog.records(ids)?;
     left.retain(|it| it.state == FileState::Pending && it.tries > 0);
@@ -320,7 +322,7 @@ pub(in crate::index) fn stale_files(catalog: &Catalog, mut stored: Vec<FileId>) 
     let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
     stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
     if stored.iter().any(|it| known.contains_key(it)) {
-        // Requests the purge before the rows are deleted, so that a crash cannot lose it.
+        // Requests the purge before the rows are deleted, so that a crash in between cannot lose the request.
         purge::request(catalog)?;
     }
     Ok(stored)

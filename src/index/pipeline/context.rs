@@ -121,12 +121,13 @@ impl Run {
         let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
     }
 
-    /// Returns the options for the run of a job.
+    /// Returns the options for the run of a job, taken from its request.
     pub(crate) fn of_job(request: &IndexRequest, progress: Arc<Progress>, cancel: CancellationToken) -> Run {
         Run { full: request.full, max_files: request.max_files, ocr: request.ocr, progress, ..Run::background(cancel) }
     }
 
-    /// Returns the options for a run without a job: all pending files, with the caches.
+    /// Returns the options for a run without a job: it indexes all pending files, and uses the vector cache and indexed
+    /// copies.
     pub(crate) fn background(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(snapshot_without_job()));
         Run {

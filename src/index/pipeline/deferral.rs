@@ -24,7 +24,7 @@ use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 /// After this many timeouts in a run, a group of files (one folder, one extension) counts as slow and goes last.
 const SLOW_KIND_TIMEOUTS: u32 = 3;
 
-/// How long a file that was sent twice is skipped. A run of hours then takes it again.
+/// How long a file that was read twice in one run is skipped. A run that takes hours then reads the file again.
 const SKIP_TIME: Duration = Duration::from_secs(60);
 
 /// Key of a group of files: root, folder and extension.
@@ -39,8 +39,8 @@ pub(crate) struct Deferral {
 #[derive(Default)]
 struct State {
     timeouts: HashMap<FileGroup, u32>,
-    /// Maximum rank of the files that this pass extracts. The rank of a file is its number of attempts, at least 1 if
-    /// its kind is slow to read.
+    /// Maximum rank of the files that are extracted now; files of higher rank wait. The rank of a file is its number of
+    /// attempts, at least 1 if its kind is slow to read.
     rank: u32,
     /// The lowest rank that was deferred since the round began.
     next_rank: Option<u32>,
@@ -91,7 +91,7 @@ impl Deferral {
         self.state().sent_again.len()
     }
 
-    /// Removes the skipped files from the list.
+    /// Removes from `files` those that are skipped because they keep changing.
     pub(crate) fn retain_unskipped(&self, files: &mut Vec<FileId>) {
         let (state, now) = (self.state(), Instant::now());
         files.retain(|it| !state.is_skipped(*it, now));
@@ -128,7 +128,8 @@ impl Deferral {
         *self.state().timeouts.entry(kind).or_default() += 1;
     }
 
-    /// Moves on to the lowest deferred rank. Called when no other file is left. Returns false if no file is deferred.
+    /// Admits the files of the lowest deferred rank. Called when no other file is left. Returns false if no file is
+    /// deferred.
     pub(crate) fn next_rank(&self) -> bool {
         let mut state = self.state();
         let next = state.next_rank.take();
@@ -136,7 +137,7 @@ impl Deferral {
         next.is_some()
     }
 
-    /// Ignores poisoning, because the state is consistent at every moment.
+    /// Locks the state. Ignores poisoning, because the state is consistent at every moment.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

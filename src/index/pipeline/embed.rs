@@ -1,5 +1,5 @@
-//! Third stage: gets vectors from the cache or the embedder. In the keyword pass, only files that are already in the
-//! index get vectors.
+//! Third stage of the pipeline: gets vectors from the cache or the embedder. In the keyword pass, only files that are
+//! already in the index get vectors.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -145,7 +145,8 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
     if !run.full {
         let (cache, wanted) = (pipeline.caches.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
-        // Computes a vector again if the disk corrupted it: its norm is then not 1.
+        // Uses a cached vector only if its norm is 1. Any other norm means that the disk corrupted the vector, which is
+        // then computed again.
         let sound = |vector: Option<Vec<f32>>| vector.filter(|it| has_unit_norm(it));
         known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, sound(vector)?))));
     }
@@ -159,7 +160,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
     for part in missing.chunks(pipeline.workers.embedder.batch_size().max(1)) {
         tokio::select! {
             () = pipeline.pause.wait_until_open() => (),
-            // Ends only the wait for the pause: this batch is still embedded.
+            // A cancelled run stops waiting for the end of the pause, but this batch is still embedded.
             () = run.cancel.cancelled() => (),
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();

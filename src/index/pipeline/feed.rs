@@ -1,4 +1,4 @@
-//! First stage: takes pending files from the catalog and sends them to the read stage.
+//! First stage of the pipeline: takes pending files from the catalog and sends them to the read stage.
 
 use std::cmp::Reverse;
 
@@ -51,7 +51,8 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         }
         left -= batch.len() as u64;
         sent_this_round = true;
-        // Sends a suspect only after all other files are marked, and nothing after it until it is marked.
+        // Sends a suspect (a file that may have crashed the daemon) only after all other files are marked, and nothing
+        // after it until it is marked.
         let suspect = batch.iter().any(|it| it.tries > 0);
         if suspect {
             wait_until_drained(&to_read, run).await;
@@ -79,9 +80,9 @@ pub(crate) async fn feed_files(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files from the catalog and counts the attempt. Skips files that are urgent, deferred, vanished or
-/// constantly changing, and files on a disk that does not respond. A suspect comes alone. Also returns the last id
-/// examined, `None` at the end of the round.
+/// Takes the next files from the catalog and counts a read attempt for each. Skips files that are urgent, deferred,
+/// vanished or constantly changing, and files on a disk that does not respond. A file suspected of a crash is returned
+/// alone. Also returns the last id examined, `None` at the end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,
@@ -113,7 +114,7 @@ async fn next_batch(
     .await
 }
 
-/// Waits until every file sent so far is marked, or the pipeline ends.
+/// Waits until the pipeline has finished every file sent so far, or ends.
 async fn wait_until_drained(to_read: &mpsc::Sender<FileRecord>, run: &Run) {
     tokio::select! {
         () = run.progress.drained() => (),

@@ -1,4 +1,4 @@
-//! Second stage: opens, hashes, extracts and chunks files concurrently.
+//! Second stage of the pipeline: opens, hashes, extracts and chunks files concurrently.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -31,7 +31,7 @@ use crate::{files, machine};
 /// it.
 const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
-/// What is known about a file after it was read.
+/// Facts about a file that are known after it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileFacts {
     pub(crate) hash: ContentHash,
@@ -311,8 +311,8 @@ async fn merge_or_queue_ocr(
     let push = || askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push(by, record.id, *every));
     let (cache, hash, mode) = (pipeline.caches.evidence.clone(), facts.hash, run.ocr);
     if !merge::needs_ocr(mode, facts.kind, document) {
-        // This run needs no OCR of the file. The watcher may request it, and text from an earlier OCR of every page
-        // stays in the index.
+        // Queues the file for the watcher, which may request OCR even if this run does not. Text from an earlier OCR of
+        // every page stays in the index.
         push();
         if merge::needs_ocr(OcrMode::Always, facts.kind, document) {
             let known = blocking(move || Ok(cached_text::cached_state(&cache, hash, OcrMode::Auto))).await?;
@@ -401,7 +401,7 @@ fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result
 fn describe(document: &Document) -> Option<String> {
     let mut parts = Vec::new();
     if document.truncated {
-        parts.push("text cut at the limit".to_string());
+        parts.push("text truncated at the size limit".to_string());
     }
     if !document.pages_without_text.is_empty() {
         parts.push(format!("{} pages {WITHOUT_TEXT_LAYER}", document.pages_without_text.len()));

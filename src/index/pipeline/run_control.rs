@@ -24,7 +24,8 @@ pub(crate) struct RunControl {
     pub(in crate::index) changed: Notify,
     /// Notified when files are deleted from the catalog but not yet from the store.
     pub(in crate::index) tombstones_ready: Notify,
-    /// Whether an interrupted run of this daemon left counted attempts in the catalog.
+    /// Whether an interrupted run left read attempts counted in the catalog. They must be taken back, because the
+    /// daemon did not crash.
     interrupted: AtomicBool,
 }
 

@@ -21,7 +21,7 @@ use crate::model::Root;
 /// Maximum time to check which files are missing, at about ten thousand files a second.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A limit on the number of files that no catalog reaches.
+/// Stands for no limit on the number of files: no catalog has this many.
 const NO_LIMIT: usize = 1 << 40;
 
 impl IndexState {
@@ -84,7 +84,7 @@ impl IndexState {
         if outcome.is_ok() && !run.cancel.is_cancelled() {
             return Ok(());
         }
-        // Records the interruption first, because a full disk may prevent the write now.
+        // Records the interruption in memory first, because a full disk may prevent the write to the catalog now.
         self.runs.set_interrupted(true);
         outcome.and(self.clear_attempts_if_interrupted().await)
     }
@@ -144,7 +144,7 @@ impl IndexState {
     }
 }
 
-/// Returns those of the files that are missing at their paths, or all of them if the root does not respond.
+/// Returns those of `files` that are missing at their paths, or all of them if the root does not respond.
 async fn still_missing(root: &Root, files: Places) -> Result<Places> {
     let (path, looked_for) = (root.path.clone(), files.clone());
     let looking = blocking(move || {

@@ -32,8 +32,8 @@ const REFILL_PER_SECOND: f64 = 4.0;
 /// every query would open a table version that it has not cached.
 const RESUME_THRESHOLD: f64 = 32.0;
 
-/// Maximum cost of a small file. Only the refusal of a small file marks the bucket as spent. A single small file, saved
-/// twice a second, is always admitted.
+/// Maximum cost, in tokens, of a small file. Only the refusal of a small file marks the bucket as spent. A single small
+/// file, saved twice a second, is always admitted.
 const SMALL_FILE_COST: f64 = 2.0;
 
 /// Tokens that larger files must leave for small ones, so that a log that is written constantly does not block small
@@ -82,7 +82,7 @@ impl UrgentQueue {
         UrgentQueue { state: Mutex::new(state), arrived: Notify::new() }
     }
 
-    /// Queues these files (id and bytes) as far as the tokens last. Returns whether all were queued.
+    /// Queues these files (id and size in bytes) until the tokens run out. Returns whether all were queued.
     pub(crate) fn admit(&self, files: &[(FileId, u64)]) -> bool {
         self.admit_at(Instant::now(), files)
     }
@@ -117,16 +117,16 @@ impl UrgentQueue {
         self.arrived.notify_one();
     }
 
-    /// Calls `work` with a function that tells whether a file is queued or in progress here. Until `work` returns, no
-    /// file is taken from the queue.
+    /// Calls `work` with a function that tells whether a file is queued or in progress in this queue. Until `work`
+    /// returns, no file is taken from the queue.
     pub(crate) fn excluding<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
         let state = self.lock();
         work(&|id| state.queued.contains(&id) || state.in_progress.contains(&id))
     }
 
-    /// Waits, for at most `most`, until the files that are urgent now have been through a run. They need not be indexed
-    /// then: what a run cannot finish goes to the background run, which may be the caller. Returns whether there were
-    /// any.
+    /// Waits, for at most `most`, until every file that is queued or in progress now has been through a run. A file
+    /// need not be indexed then: what a run cannot finish goes to the background run, which may be the caller. Returns
+    /// whether there were any files.
     pub(crate) async fn wait_idle(&self, most: Duration) -> bool {
         let all = |state: &State| -> BTreeSet<FileId> { state.queued.union(&state.in_progress).copied().collect() };
         let before = all(&self.lock());
@@ -154,7 +154,7 @@ impl UrgentQueue {
         Ok((files, are_left))
     }
 
-    /// Removes the files of a run from those in progress.
+    /// Marks the files of a run as no longer in progress.
     pub(super) fn end_run(&self, ids: &[FileId]) {
         let mut state = self.lock();
         ids.iter().for_each(|id| {
@@ -165,7 +165,7 @@ impl UrgentQueue {
         }
     }
 
-    /// Ignores poisoning, because the state is consistent at every moment.
+    /// Locks the state. Ignores poisoning, because the state is consistent at every moment.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -48,7 +48,7 @@ async fn run_once(inner: &Arc<IndexState>) -> Result<()> {
 async fn take_files(urgent: &Arc<UrgentQueue>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
     let (urgent, catalog) = (urgent.clone(), catalog.clone());
     let taken = blocking(move || urgent.take_run(&catalog)).await;
-    // Also if the catalog could not be read, because the files are still pending there.
+    // Notifies `changed` also if the catalog could not be read, because the files are still pending there.
     if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
         changed.notify_one();
     }

@@ -21,7 +21,7 @@ impl IndexState {
         blocking(move || catalog.named_roots()).await
     }
 
-    /// Tells the walk rules the paths of all roots, and of the root `next` that is about to be added.
+    /// Gives the walk rules the paths of all roots, and of the root `next` that is about to be added.
     pub(in crate::index) async fn set_rule_roots(&self, next: Option<&Path>) -> Result<()> {
         let mut paths: Vec<PathBuf> = self.all_roots().await?.into_iter().map(|it| it.path).collect();
         paths.extend(next.map(Path::to_path_buf));
@@ -46,7 +46,8 @@ impl IndexState {
         let root = added?;
         self.fill_names();
         if root.path != path {
-            // Watches the root that absorbed this one again, because its watches still follow the old rules.
+            // Ends the watches of the root that absorbed this one, because they follow the old rules. `watch`
+            // below starts new ones.
             self.unwatch(root.id).await;
         }
         let roots = self.roots().await?;
@@ -78,7 +79,7 @@ impl IndexState {
         self.set_rule_roots(None).await?;
         let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
         for left in self.roots().await?.iter().filter(|it| above(it) || below(it)) {
-            // Watches roots above and below it again, because their watches still follow the old rules.
+            // Renews the watches of roots above and below the removed root, because they still follow the old rules.
             self.unwatch(left.id).await;
             self.watch(left).await;
         }
@@ -90,7 +91,7 @@ impl IndexState {
         Ok(())
     }
 
-    /// Adds file names that are missing in the index of names, in the background.
+    /// Starts a background task that adds missing file names to the index of names.
     pub(in crate::index) fn fill_names(&self) {
         let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
         tokio::task::spawn_blocking(move || {

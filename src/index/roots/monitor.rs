@@ -22,10 +22,10 @@ use crate::index::watch::apply;
 use crate::machine;
 use crate::model::{Root, RootId};
 
-/// A root that is walked periodically rests this many times as long as its last walk took.
+/// Minimum pause between two periodic walks of a root, as a multiple of the duration of the last walk.
 const WALK_REST_FACTOR: u32 = 20;
 
-/// Acts on each result of the probe until the probe ends.
+/// Checks the roots after each result of the mount probe, until the probe ends.
 async fn monitor_loop(mut guard: RootMonitor) {
     while guard.check_next().await.is_some() {}
 }
@@ -49,7 +49,7 @@ struct RootHistory {
 }
 
 impl RootMonitor {
-    /// Waits for the next result of the probe and acts on it. Returns `None` when the probe has ended.
+    /// Waits for the next result of the mount probe and checks the roots. Returns `None` when the probe has ended.
     async fn check_next(&mut self) -> Option<()> {
         self.statuses.changed().await.ok()?;
         let sights = self.statuses.borrow_and_update().clone();
@@ -73,7 +73,7 @@ impl RootMonitor {
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
         self.returned = inner.take_walkable_roots(&roots);
         for root in &roots {
-            // Skips a new root, which the next probe includes.
+            // Skips a root that was added after the probe; the next probe includes it.
             let Some(sight) = sights.get(&root.id) else { continue };
             if let Err(error) = self.apply_status(root, sight.clone(), replaced).await {
                 warn!(%error, root = %root.path.display(), "cannot check a root");
@@ -95,7 +95,8 @@ impl RootMonitor {
                 Ok(())
             }
             RootStatus::Away(_) => Ok(()),
-            // Walks a root that is empty now: the walk decides whether to accept that, and reports it.
+            // Walks a root that has become empty: the walk decides whether its files count as deleted, and reports
+            // that.
             RootStatus::Empty if root.available && !self.is_start && (is_news || before.is_none()) => {
                 self.walk(root).await
             }

@@ -35,8 +35,8 @@ pub(in crate::index) enum RootStatus {
     /// The root is an empty folder.
     Empty,
     /// The root is a folder with this device and inode number. `mounts` are the mounts in it, and `silent` are the
-    /// paths in it that do not respond. `falls` counts how often any path stopped responding, so that a reader that
-    /// misses a status notices it.
+    /// paths in it that do not respond. `falls` counts how often any path stopped responding, so that a task
+    /// that missed a status still notices the failure.
     Here { identity: (u64, u64), mounts: Vec<String>, silent: Vec<PathBuf>, falls: u64 },
 }
 
@@ -57,7 +57,7 @@ pub(in crate::index) fn spawn_probe(inner: Arc<IndexState>) -> watch::Receiver<R
     sights
 }
 
-/// The probes that have not returned, and the paths that do not respond.
+/// Probes the roots and the mounts in them. Holds the probes that have not returned, and the paths that do not respond.
 #[derive(Default)]
 struct MountProbe {
     /// Key: path and mount id, so that a new mount at a path gets a new probe.
@@ -88,7 +88,7 @@ impl MountProbe {
             places.iter().map(|it| (it.to_path_buf(), mounts.id_of_mount_holding(it))).collect();
         self.pending.retain(|it, _| keys.contains(it));
         for key in &keys {
-            // Waits for the pending probe of a path, if there is one, because each new probe would block another
+            // Waits for the probe of a path that is still pending, if there is one: a new probe would block another
             // thread.
             let place = key.0.clone();
             let look = || tokio::task::spawn_blocking(move || probe(&place));

@@ -38,7 +38,7 @@ pub(crate) fn scan(
             walk_and_apply(catalog, rules, root, within, accept_losses, leash, ScanPass::Second)?
         }
     };
-    done.ok_or_else(|| Error::internal("a second walk must decide"))
+    done.ok_or_else(|| Error::internal("the second walk of a root returned no decision"))
 }
 
 /// Walks a root and applies the result to the catalog. Returns `None`, without changes, if the first walk would delete
@@ -54,7 +54,7 @@ fn walk_and_apply(
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
     let (mut found, report) = walk(catalog, &mut PlaceWalker::new(&root.path, rules), root, within, leash)?;
     let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
-    // Only the second walk checks each missing file for exclusion, because the first walk deletes nothing.
+    // Only the second walk checks whether rules exclude the missing files, because the first walk deletes nothing.
     let left_out = match look {
         ScanPass::Second if is_whole && !accept_losses => excluded_files(catalog, rules, root, &mut found, leash)?,
         ScanPass::First | ScanPass::Second => HashSet::new(),
@@ -105,8 +105,8 @@ fn walk(
     Ok((found, report))
 }
 
-/// Compares many paths of a root with the catalog, and applies the differences in one commit. Returns what could not be
-/// read at each path.
+/// Compares many paths of a root with the catalog, and applies the differences in one commit. Returns each path with
+/// the problems of its walk.
 pub(crate) fn scan_paths(
     catalog: &Catalog,
     rules: &Rules,
@@ -181,7 +181,7 @@ pub(crate) async fn delete_tombstoned(catalog: &Catalog, table: &TableWriter) ->
         if dead.is_empty() {
             return Ok(buried);
         }
-        // Requests the purge before the rows are deleted, so that a crash cannot lose it.
+        // Requests the purge before the rows are deleted, so that a crash in between cannot lose the request.
         if any_excluded(catalog, table, &dead).await? {
             let asked = catalog.clone();
             blocking(move || purge::request(&asked)).await?;
@@ -204,7 +204,8 @@ async fn any_excluded(catalog: &Catalog, table: &TableWriter, removed: &[FileId]
     }
 }
 
-/// As [`any_excluded`], for paths of files that may no longer be in the catalog.
+/// Returns whether any file at these paths was excluded rather than deleted: it is still on disk, but the catalog lacks
+/// it or records that a rule skips it.
 pub(in crate::index) async fn any_excluded_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
     let reader = catalog.clone();
     let places = blocking(move || {
@@ -315,7 +316,7 @@ mod tests {
         std::fs::write(scene.root.path.join(".vicignore"), "archive/\n").unwrap();
         let aside = scene.dir.path().join("aside");
         std::fs::rename(scene.root.path.join("notes"), &aside).unwrap();
-        assert_eq!(scene.look(&[]).removed, 60, "what is left out");
+        assert_eq!(scene.look(&[]).removed, 60, "the excluded files are removed");
         let (found, _, is_there, problem) = scene.state();
         assert_eq!((found, is_there), (40, false));
         assert!(problem.contains("40 files"), "{problem}");

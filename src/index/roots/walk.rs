@@ -39,7 +39,7 @@ impl IndexState {
         self.scan_locked(root, within, accept_losses, cancel).await
     }
 
-    /// As [`IndexState::scan`], for many paths of a root at once.
+    /// Scans many paths of a root in one walk, as [`IndexState::scan`] does for one path.
     pub(in crate::index) async fn scan_paths(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.walks.lock().await;
         self.scan_paths_locked(root, places).await
@@ -78,7 +78,7 @@ impl IndexState {
         Ok((outcome, problems))
     }
 
-    /// Returns success instead of the error of an unavailable root: the status reports the root, and a later walk
+    /// Replaces the error of an unavailable root by success, because the status reports the root and a later walk
     /// catches up.
     pub(in crate::index) async fn ignore_if_unavailable(&self, id: RootId, outcome: Result<()>) -> Result<()> {
         let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
@@ -91,7 +91,7 @@ impl IndexState {
         let _scanning = self.walks.lock().await;
         self.check_responds(root)?;
         let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
-        // Leaves out paths that do not respond; the scan below reports them.
+        // Drops moves from or to paths that do not respond; the scan below reports these paths.
         moves.retain(|(from, to)| {
             ![from, to].into_iter().any(|it| unresponsive::is_unresponsive_beneath(&root.path, it))
         });

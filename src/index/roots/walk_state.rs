@@ -1,4 +1,4 @@
-//! What vic knows of watching and walking the roots: rules, times of walks, unreadable paths, and walks that hang.
+//! State of watching and walking the roots: rules, times of walks, unreadable paths, and walks that hang.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ pub(in crate::index) struct WalkState {
     /// Rules that decide which files a walk finds.
     pub(in crate::index) rules: Rules,
     pub(in crate::index) watching: Arc<Watching>,
-    /// Whether each root was walked completely since it is watched.
+    /// Whether each root was walked completely after its watch began.
     pub(in crate::index) catch_up: CatchUp,
     /// Paths that walks could not read.
     pub(in crate::index) unreadable: UnreadablePaths,
     /// Walks that were abandoned because they hang.
     pub(in crate::index) abandoned: AbandonedWalks,
-    /// Held while a walk runs and its result is applied.
+    /// Held from the start of a walk until its result is applied to the catalog.
     walking: tokio::sync::Mutex<()>,
 }
 
@@ -56,7 +56,7 @@ struct WatchAndWalk {
 }
 
 impl CatchUp {
-    /// Forgets the times of a root that is about to be watched anew.
+    /// Forgets when a root was watched and walked, before it is watched anew.
     pub(in crate::index) fn forget(&self, id: RootId) {
         self.states().remove(&id);
     }
@@ -66,7 +66,7 @@ impl CatchUp {
         self.states().entry(id).or_default().watched = Some(Instant::now());
     }
 
-    /// Records that the catalog has the result of a complete walk that began at `begun`.
+    /// Records that a complete walk of the root, which began at `begun`, is applied to the catalog.
     pub(in crate::index) fn note_walked(&self, id: RootId, begun: Instant) {
         self.states().entry(id).or_default().walked = Some(begun);
     }
@@ -86,7 +86,7 @@ impl CatchUp {
 #[derive(Default)]
 pub(in crate::index) struct UnreadablePaths(Mutex<BTreeMap<RootId, Paths>>);
 
-/// Problem sentences by path.
+/// For each unreadable path, a sentence that describes the problem.
 type Paths = BTreeMap<PathBuf, String>;
 
 impl UnreadablePaths {
@@ -99,7 +99,7 @@ impl UnreadablePaths {
         known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
     }
 
-    /// Drops the problems of all other roots.
+    /// Keeps the problems of these roots and drops those of all other roots.
     pub(in crate::index) fn keep_only(&self, roots: &[Root]) {
         self.lock().retain(|id, _| roots.iter().any(|root| root.id == *id));
     }
@@ -179,7 +179,7 @@ mod tests {
         assert!(!walks.is_caught_up(1));
         walks.note_watched(1);
         walks.note_walked(1, early);
-        assert!(!walks.is_caught_up(1), "it may have passed by before");
+        assert!(!walks.is_caught_up(1), "the walk may have passed a path before it was watched");
         walks.note_walked(1, Instant::now());
         assert!(walks.is_caught_up(1) && !walks.is_caught_up(2));
         walks.forget(1);

@@ -51,7 +51,7 @@ impl IndexState {
         }
     }
 
-    /// As [`crate::index::roots::walk_state::AbandonedWalks::take_walkable`]; also clears the problems of these roots.
+    /// Removes and returns the roots whose abandoned walk no longer prevents a new one, and clears their problems.
     pub(in crate::index) fn take_walkable_roots(&self, roots: &[Root]) -> Vec<RootId> {
         let back = self.walks.abandoned.take_walkable(roots);
         back.iter().for_each(|id| self.problems.set(&problem_key(*id), None));

@@ -35,8 +35,8 @@ pub(crate) async fn apply_loop(inner: Arc<IndexState>, mut batches: mpsc::Receiv
         }
         let outcome = apply_batch(&inner, changes).await;
         if inner.note_outcome(CHANGES_KEY, "changes are not indexed before the next walk", outcome) {
-            // Ignores receivers that are gone. After a failure no barrier is released, so that the waiting sync walks
-            // the roots instead.
+            // Tells the waiting syncs that their events are applied; a sync that has left is ignored. After a failure
+            // nothing is sent, so that the syncs walk the roots instead.
             barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
         }
     }
@@ -51,8 +51,8 @@ async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> 
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         if inner.check_responds(root).is_err() {
-            // Skips a root that does not respond, without an error: the status reports it, a walk catches up, and the
-            // barriers of other roots must not fail.
+            // A root that does not respond is no error here: the status reports the root, a walk finds its changes
+            // later, and syncs of other roots must not fail.
             inner.walks.catch_up.note_watched(root_id);
             continue;
         }
@@ -61,7 +61,7 @@ async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> 
         for step in group_steps(changes) {
             let taken = apply_step(inner, root, step).await;
             if taken.is_err() {
-                // Marks the root as newly watched, because only a walk can find the changes that were lost.
+                // Marks the root as newly watched, which makes a walk necessary: only a walk can find the lost changes.
                 inner.walks.catch_up.note_watched(root_id);
             }
             outcome = outcome.and(inner.ignore_if_unavailable(root_id, taken).await);

@@ -86,7 +86,7 @@ impl Watching {
     }
 
     /// Sends a heartbeat to the watcher and checks whether it reacted to the earlier ones. Replaces a dead watcher and
-    /// returns whether it did; the new one watches nothing yet.
+    /// returns whether it did; the new watcher has no roots yet.
     pub(crate) fn check_heartbeat(&self) -> bool {
         if !self.enabled {
             return false;
@@ -114,7 +114,7 @@ impl Watching {
     }
 
     /// Watches the parts of a root that are not watched yet. Returns why the root cannot be watched at all. If a thread
-    /// blocks in a folder, it keeps a clone of `leash`.
+    /// hangs in a folder, it still holds a clone of `leash` afterwards.
     pub(crate) fn watch_root(&self, root: &Root, leash: &Arc<WalkToken>) -> Option<String> {
         let watcher = self.watcher()?;
         if !watcher.is_fully_watched(root.id)
@@ -127,7 +127,7 @@ impl Watching {
         None
     }
 
-    /// Stops watching all other roots, because a parent root absorbed them.
+    /// Stops watching all roots except these. The others were absorbed by a parent root.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
         let gone: Vec<RootId> =
             lock(&self.watched).keys().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
@@ -222,7 +222,7 @@ impl Watching {
         }
     }
 
-    /// Records that a walk of the root has found what its lost events would have reported.
+    /// Records that a walk of the root has found the changes that the watcher's lost events would have reported.
     pub(super) fn clear_losses(&self, id: RootId) {
         if let Some(watcher) = self.watcher() {
             watcher.note_rescan_done(id);
@@ -301,14 +301,14 @@ mod tests {
             watching.watcher().unwrap().die();
             let begun = Instant::now();
             while watching.problems().is_empty() {
-                assert!(begun.elapsed() < Duration::from_secs(4), "it is not reported");
+                assert!(begun.elapsed() < Duration::from_secs(4), "the dead watcher is not reported");
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
         assert_eq!(watching.problems(), Vec::<String>::new());
         dies();
         assert!(watching.problems()[0].contains("the watching thread has ended"), "{:?}", watching.problems());
-        assert!(!watching.reports_all_changes(root.id), "it is walked instead");
+        assert!(!watching.reports_all_changes(root.id), "the root is walked instead");
         assert!(watching.check_heartbeat(), "there is another at once");
         assert_eq!(watching.watch_root(&root, &Arc::default()), None);
         assert_eq!((watching.problems(), watching.reports_all_changes(root.id)), (Vec::new(), true));
@@ -322,12 +322,12 @@ mod tests {
         let (_dir, _root, watching, _changes) = watching();
         watching.watcher().unwrap().die();
         let mut waiting = std::pin::pin!(watching.wait_for_events());
-        // The dead watcher holds the barrier, not its replacement.
+        // The barrier was sent to the dead watcher, so the replacement cannot release it.
         tokio::select! { biased; _ = &mut waiting => panic!("a dead watcher answered"), () = std::future::ready(()) => () }
         while !watching.check_heartbeat() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(!tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it waits for ever"));
+        assert!(!tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("the barrier is never released"));
     }
 
     #[test]

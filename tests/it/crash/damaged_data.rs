@@ -141,7 +141,7 @@ fn runtime_damage_is_reported_and_repaired_on_restart() {
     world.write("0.md", "Changed since: the word is heron0.\n");
     world.wait_until("the status reports the damage", Duration::from_secs(30), |it| {
         let status = it.ok(&["status"]);
-        status.contains("cannot index what changed") && status.contains("restart the daemon")
+        status.contains("cannot index the changed files") && status.contains("restart the daemon")
     });
     world.kill();
     world.spawn_and_wait();

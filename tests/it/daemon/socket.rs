@@ -154,7 +154,7 @@ fn ending_daemon_keeps_socket_of_successor() {
     let refused = first.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(5), "{said}");
-    assert!(said.contains("without its lock"), "{said}");
+    assert!(said.contains("without holding the data lock"), "{said}");
     std::fs::remove_file(first.data().join("vicd.sock")).unwrap();
     let socket = first.data().join("vicd.sock");
     let other = std::os::unix::net::UnixListener::bind(&socket).unwrap();

@@ -115,7 +115,7 @@ fn inside_at_the_reserve() {
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
     assert!(code == 8 && said.contains("MiB free") && said.contains("VIC_DISK_RESERVE_BYTES"), "{code}: {said}");
     world.wait_until("the status reports the full disk", Duration::from_secs(10), |it| {
-        it.json(&["status"])["degraded"].to_string().contains("are to stay free")
+        it.json(&["status"])["degraded"].to_string().contains("must stay free")
     });
     assert!(is_first_hit(&world, "heron7", "7.md"), "questions must be answered");
     let refused = http_client::post(&world, "/v1/index/start", &json!({}));

@@ -359,7 +359,7 @@ fn files_saved_during_model_outage_are_found_afterwards() {
     let (world, caller) = index_in(openai_server::with_embedder(World::new(), &server), &["a.md"]);
     is_away.store(true, Ordering::Relaxed);
     world.write("b.md", "Saved while the model was away.");
-    let fails = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("cannot index what changed"));
+    let fails = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("cannot index the changed files"));
     assert!(caller.poll_until(Duration::from_secs(30), fails), "{:?}", caller.status());
     is_away.store(false, Ordering::Relaxed);
     let is_found = |it: &SyncClient| it.hits("\"while the model\"").iter().any(|it| it.path == "b.md");
