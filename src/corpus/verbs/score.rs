@@ -78,7 +78,7 @@ fn score_authority(request: &ValidRequest, corpus: &Corpus) -> Answer {
 
 fn score_freshness(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let baseline = trace::baseline_date(request, corpus);
-    let mut answer = Answer::new("halves with every year of age");
+    let mut answer = Answer::new("a score that halves with every year of age");
     answer.parameter("baseline_date", dates::day_of(baseline));
     answer.parameter("half_life_days", HALF_LIFE);
     let mut undated = Vec::new();
