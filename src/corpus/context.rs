@@ -35,7 +35,7 @@ impl CorpusApi {
     }
 
     /// Returns the owner under which the database stores views, sessions and results: the folders of the scope, or an empty
-    /// text for a scope of all files.
+    /// string for a scope of all files.
     pub(super) fn storage_owner(&self) -> String {
         match &self.scope {
             Scope::All => String::new(),

@@ -82,7 +82,7 @@ const SECRET_NAMES: &[&str] = &[
 ];
 
 /// Names of SSH private keys. A name with a suffix after `_` or `-` also counts. A name with an extension counts only if
-/// the extension is in [`BACKUP_EXTENSIONS`].
+/// the extension is in `BACKUP_EXTENSIONS`.
 const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"];
 
 /// Extensions that copies of SSH private keys have.

@@ -137,7 +137,7 @@ impl SourceText {
         self.offsets.partition_point(|it| (*it as usize) < byte)
     }
 
-    /// Returns the byte range of some letters, extended by the punctuation around `text` if the file has it too.
+    /// Returns the byte range in the file of a range of `letters`, extended by the punctuation around `text` if present.
     fn bytes(&self, letters: &Range<usize>, text: &str) -> Option<Range<usize>> {
         let start = *self.offsets.get(letters.start)? as usize;
         let last = *self.offsets.get(letters.end.checked_sub(1)?)? as usize;

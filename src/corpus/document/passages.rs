@@ -200,7 +200,7 @@ impl SourceDocument {
         matches!(self.extension.as_str(), "html" | "htm" | "xhtml")
     }
 
-    /// Returns the bytes of a passage including its opening tags and the tags after its last word.
+    /// Returns the byte range of a passage including its opening tags and the tags after its last word.
     pub(crate) fn markup_around(&self, passage: &Passage) -> Option<Range<usize>> {
         let bytes = self.bytes(passage, &(0..passage.text.len()))?;
         let text = &self.raw.as_ref()?.text;

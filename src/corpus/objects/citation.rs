@@ -240,7 +240,8 @@ fn named_marks(text: &str) -> Vec<CitationMark> {
     found
 }
 
-/// Returns the range without a `See` or the like before a case name, and without the `(` and `;` of a group before a remark.
+/// Returns the range without a word such as `See` before a case name, and without the `(` and `;` around citations that a
+/// remark follows.
 fn strip_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()

@@ -7,7 +7,7 @@
 //! The alphabet is split into one group more than that number. At least one group then has no unmatched letter, and both
 //! names have exactly the same letters of this group. Only names that agree in such a group are compared. This is done
 //! twice: for names with the same first two letters (p is 2 to 4), and with fewer groups for all others (p is 0 or 1).
-//! Names too long for [`MAX_GROUPS`] are all compared with each other.
+//! Names too long for `MAX_GROUPS` groups are all compared with each other.
 //!
 //! No pair is missed: within the limits of time and memory, the result equals that of pairwise comparison.
 
@@ -209,7 +209,7 @@ impl NameMatcher {
         let mut keys = Vec::new();
         for (first, most_lacking) in COMMON_PREFIX_LIMITS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
-            // Use every group count from that of this name to that of the longest similar name: the longer one decides.
+            // Use every possible group count, because it depends on the longer name of a pair, this one or the other.
             let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));

@@ -256,7 +256,7 @@ fn compare_contradictions(request: &ValidRequest, corpus: &Corpus) -> Answer {
 /// unknowns.
 fn statement_answer(corpus: &Corpus, statements: &[statements::Statement]) -> Answer {
     let mut answer = Answer::new(
-        "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",
+        "statements by cue words; same topic by shared stems; contradictions by negation, opposites and numbers",
     );
     answer.parameter("same_topic", statements::SAME_TOPIC);
     let count = |paper: &CorpusDocument| statements.iter().filter(|it| it.file == paper.file).count();

@@ -270,7 +270,7 @@ mod tests {
         let corpus = corpus(&[("a.md", &texts[0]), ("b.md", &texts[1]), ("c.md", &texts[2])]);
         let topics = topics_by_field(&corpus);
         let all = collect_contradictions(&topics, 1_000);
-        // Ten by ten pairs between `a` and `b`, and the 45 pairs within `a` and `c` with different wordings.
+        // 100 pairs of a sentence of `a` and one of `b`, and 45 pairs of different sentences of `a` and its copy `c`.
         assert_eq!((all.found.len(), all.left_out), (145, 0));
         let some = collect_contradictions(&topics, 100);
         assert_eq!(some.found.len(), 100);

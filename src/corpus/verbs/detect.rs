@@ -54,9 +54,7 @@ fn detect_clusters(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer>
             return Err(too_many_to_cluster(corpus.documents.len()));
         }
         None => (
-            Answer::new(
-                "TF-IDF of stems, cosine similarity, average linkage; the number of groups has the best silhouette",
-            ),
+            Answer::new("TF-IDF of stems, cosine similarity, average linkage; number of groups by the best silhouette"),
             clustering::cluster_documents(&corpus.documents, most),
         ),
     };

@@ -131,7 +131,8 @@ pub(crate) fn topic_coverage(paper: &CorpusDocument, topic: &str) -> TopicCovera
 
 fn score_coverage(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let topic = request.text("topic").unwrap_or_default();
-    let mut answer = Answer::new("share of the topic's words (half), how often (three tenths), a heading (two tenths)");
+    let mut answer =
+        Answer::new("weights: share of the topic's words 0.5, their frequency 0.3, a heading with them 0.2");
     answer.parameter("topic", topic);
     let score = |paper: &CorpusDocument| {
         let found = topic_coverage(paper, topic);

@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Creates a document from a file of a session and its parsed document of that time.
+/// Creates a document from a file of a session and its document as parsed when the session was made.
 fn document_then(file: &SessionFile, reading: Arc<ParsedDocument>) -> Option<CorpusDocument> {
     Some(CorpusDocument {
         file: file.file,
