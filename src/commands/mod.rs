@@ -57,7 +57,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn end_with_parent() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
-        tracing::debug!("the command may outlive `vic`: {error}");
+        tracing::debug!("the command may continue after `vic` ends: {error}");
     }
 }
 

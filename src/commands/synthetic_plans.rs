@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
         Some(path) => path,
         None if Path::new("training").is_dir() => PathBuf::from(DEFAULT_FILE),
         None => {
-            return Err(Error::invalid("no output file: there is no folder `training` here")
+            return Err(Error::invalid("no output file given, and no folder `training` in the current directory")
                 .hint("name one: `vic synthetic-plans --out plans.jsonl`"));
         }
     };

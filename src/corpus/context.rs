@@ -16,13 +16,13 @@ pub struct CorpusApi {
     /// Identity of the caller.
     pub(super) holder: Principal,
     pub(super) jobs: Arc<Jobs>,
-    /// The permit of the running job, if this API runs one. A computation holds the permit to its end, even if its job was
-    /// cancelled, so that a caller cannot run more at the same time by starting and cancelling jobs.
+    /// Permit of the job that uses this API; `None` outside jobs. A computation keeps a clone of the permit until it ends,
+    /// even if its job is cancelled, so that starting and cancelling jobs does not run several computations at once.
     pub(super) job_permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl CorpusApi {
-    /// Creates the API for the owner.
+    /// Creates the API for the owner of the daemon, who sees all files.
     pub fn new(parts: CorpusServices) -> CorpusApi {
         let (reader, jobs) = (Arc::new(DocumentLoader::new(parts)), Arc::new(Jobs::new()));
         CorpusApi { reader, scope: Scope::All, holder: Principal::Owner, jobs, job_permit: None }
@@ -34,7 +34,8 @@ impl CorpusApi {
         CorpusApi { scope, holder, ..self.clone() }
     }
 
-    /// Returns the key under which the views, sessions and results of this scope are stored.
+    /// Returns the owner under which the database stores views, sessions and results: the folders of the scope, or an empty
+    /// string for a scope of all files.
     pub(super) fn storage_owner(&self) -> String {
         match &self.scope {
             Scope::All => String::new(),

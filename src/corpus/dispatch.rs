@@ -104,7 +104,7 @@ impl CorpusApi {
         }
         let corpus = self.load_corpus(&selection, &ids).await?;
         let earlier = match earlier {
-            // Accept an empty view for DELTA: all documents may have been deleted since the baseline.
+            // Skip `check_not_empty`, because all documents may have been deleted since the baseline of DELTA.
             Some(earlier) => Some(
                 self.load_baseline_texts(earlier, &corpus, request.text("only") == Some("new-contradictions")).await?,
             ),
@@ -122,15 +122,14 @@ impl CorpusApi {
             summarize::check_wording(request.verb, &answer)?;
             Ok::<_, ApiError>(answer)
         });
-        let answer = answer
-            .await
-            .map_err(|_| ApiError::from(Error::internal("a verb panicked; the log of vicd says where")))??;
+        let answer =
+            answer.await.map_err(|_| ApiError::from(Error::internal("a verb panicked; see the log of vicd")))??;
         Ok(VerbOutcome::Answer { id, view, coverage, documents, answer: Box::new(answer) })
     }
 }
 
-/// Returns the verb as spelled in the tables. Changes the case of ASCII letters only: Unicode case mapping could turn
-/// another word into a verb that the permission check did not recognize.
+/// Returns the verb as `crate::verbs` spells it: in upper case, with `_` for `-`. Changes ASCII letters only: Unicode case
+/// mapping could turn another word into a verb that the permission check did not recognize.
 pub(super) fn canonical_verb(verb: &str) -> String {
     verb.trim().to_ascii_uppercase().replace('-', "_")
 }

@@ -43,7 +43,7 @@ impl CorpusApi {
         let job = StoredJob { id: format!("j-{:016x}", random_id()?), state: RUNNING.into(), body: "{}".into() };
         let (reader, own, first) = (self.reader.clone(), self.job_owner(), job.clone());
         let open = RunningGuard::new(self.jobs.clone(), &job.id);
-        let mut told = Answer::new("the work goes on in a job");
+        let mut told = Answer::new("the work continues as a job");
         told.data =
             json!({"job_id": job.id, "state": RUNNING, "documents": documents, "ask": format!("job {}", job.id)});
         let envelope = envelope::wrap_answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
@@ -93,7 +93,7 @@ impl CorpusApi {
             Ok(VerbOutcome::NeedsJob(_) | VerbOutcome::IngestStarted(_)) => {
                 Err(Error::internal("a job cannot start another job"))
             }
-            // Count the job as cancelled also if the index job that it waited for was: a client may cancel either one first.
+            // Record `cancelled` also if the index job that this job waits for was cancelled: a client may cancel either.
             Err(refusal) if refusal.code == ErrorCode::Cancelled && !self.reader.parts.index.is_ending() => {
                 Ok((CANCELLED, json!({})))
             }

@@ -27,5 +27,5 @@ pub(super) fn check_limit(what: &str, kept: usize, most: usize, cure: &str) -> A
     if kept < most {
         return Ok(());
     }
-    Err(ApiError::new(ApiErrorKind::OutOfRange, format!("there are {kept} {what}, which is the limit")).action(cure))
+    Err(ApiError::new(ApiErrorKind::OutOfRange, format!("there are already {kept} {what}, the maximum")).action(cure))
 }

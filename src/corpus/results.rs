@@ -1,4 +1,4 @@
-//! Stores and loads results: their ids, and the envelopes and requests that are stored.
+//! Stores and loads the results of verbs: for each its id, its envelope and its request.
 
 use serde_json::{Value, json};
 

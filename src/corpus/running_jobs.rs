@@ -14,7 +14,7 @@ use crate::machine::FairSlots;
 /// of waiting, so further jobs are rejected at once. One API key may have half of them.
 const MAX_JOBS: usize = 64;
 
-/// Names of the states of jobs that have not ended, and that were cancelled.
+/// States as stored in the database: of a job that has not ended, and of a cancelled job.
 pub(super) const RUNNING: &str = "running";
 pub(super) const CANCELLED: &str = "cancelled";
 
@@ -111,7 +111,8 @@ mod tests {
     use crate::catalog::CorpusStore;
     use crate::index::blocking;
 
-    /// Runs a job whose caller disconnects while the job is recorded if `caller_leaves`, or waits. Returns the final state.
+    /// Records and runs a job, and returns its final state. If `caller_leaves`, the caller disconnects while the job is
+    /// recorded; else it waits.
     async fn final_job_state(caller_leaves: bool) -> String {
         let dir = tempfile::tempdir().unwrap();
         let book = Arc::new(CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap());
@@ -168,7 +169,7 @@ mod tests {
         let mut caller = Box::pin(record_and_spawn(begun.cancel.clone(), async { Ok(()) }, work));
         let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
         assert!(polled.is_pending());
-        // The reply has been sent to the caller, which was not polled again to receive it.
+        // The work starts only after the reply was sent. The caller is dropped without being polled to receive it.
         working.notified().await;
         drop(caller);
         tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");

@@ -59,8 +59,8 @@ fn is_decimal(before: &str) -> bool {
     before.strip_suffix('.').is_some_and(|it| !it.ends_with(|it: char| it.is_alphabetic() || it == '.'))
 }
 
-/// Whether a card number is not part of a longer number or of a table row: the digits next to it must belong to another
-/// card number or to an expiry date.
+/// Whether a card number stands alone, instead of being part of a longer number or of a row of numbers: digits directly
+/// before or after it must belong to another card number or to an expiry date.
 fn stands_alone(text: &str, card: &Range<usize>, cards: &[Range<usize>]) -> bool {
     let before = text[..card.start].trim_end_matches([' ', '-']);
     let after = text[card.end..].trim_start_matches([' ', '-']);

@@ -81,8 +81,8 @@ const SECRET_NAMES: &[&str] = &[
     "secring.gpg",
 ];
 
-/// Names of SSH private keys. With a suffix after `_` or `-` the file is still a key; with an extension it is not, except
-/// with those of backups.
+/// Names of SSH private keys. A name with a suffix after `_` or `-` also counts. A name with an extension counts only if
+/// the extension is in `BACKUP_EXTENSIONS`.
 const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"];
 
 /// Extensions that copies of SSH private keys have.
@@ -170,7 +170,7 @@ pub fn judge_path(path: &Path) -> PathVerdict {
         return PathVerdict::Secret;
     }
     match name.rsplit_once('.') {
-        // Also matches a file named `.key`, which has no extension but is as likely a key.
+        // Also matches a file named `.key`, which has no extension but is as likely to be a key.
         Some((_, "key")) => PathVerdict::SecretUnlessZip,
         Some((_, extension)) if SECRET_EXTENSIONS.contains(&extension) => PathVerdict::Secret,
         _ => PathVerdict::Plain,
@@ -203,7 +203,8 @@ fn is_client_secret(name: &str) -> bool {
 }
 
 fn in_secret_folder(path: &Path) -> bool {
-    // Compares components in place, the first of each entry first, to allocate nothing for ordinary paths.
+    // Compares path components in place, and first with the first folder of each entry, so that paths outside secret
+    // folders cost no allocation.
     let Some(parent) = path.parent() else { return false };
     let mut components = parent.components();
     while let Some(component) = components.next() {

@@ -6,10 +6,10 @@ use crate::model::Redaction;
 use crate::secrets::named_values::MAX_VALUE_BYTES;
 use crate::secrets::redact::{KEY_BEGIN, MAX_KEY_BYTES, merge_ranges, private_key_at, secrets_with_context};
 
-/// Bytes examined on both sides of a split point: more than a token takes, or a name and its value.
+/// Bytes examined on each side of a split point: more than a token takes, or a name with its value.
 const CONTEXT_BYTES: usize = 8 << 10;
-/// Bytes examined on both sides of a split point at whitespace. Fewer are enough, because no token contains whitespace:
-/// groups of digits or a name may be before the point, and a value after it.
+/// Bytes examined before and after a split point at whitespace. Fewer are enough there, because no token contains
+/// whitespace: only groups of digits or a name can be before the point, and a value after it.
 const SPACE_CONTEXT_BEFORE: usize = 1 << 10;
 const SPACE_CONTEXT_AFTER: usize = MAX_VALUE_BYTES + SPACE_CONTEXT_BEFORE;
 /// Maximum bytes of a secret: a private key with its markers and kind.
@@ -18,7 +18,7 @@ pub const MAX_SECRET_BYTES: usize = MAX_KEY_BYTES + 256;
 /// Returns the range around `at` that must not be split: a secret with the name before it. `None` if a split at `at` is
 /// safe.
 ///
-/// Does not depend on the redaction setting, because pieces that are a few bytes longer or shorter do no harm.
+/// Does not depend on the redaction setting: without redaction, some pieces are only a few bytes longer or shorter.
 pub fn unsplittable_range(text: &str, at: usize) -> Option<Range<usize>> {
     let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
     let (before, behind) =

@@ -23,7 +23,7 @@ const MAX_HEAD_BYTES: usize = 48;
 /// number of columns.
 pub const MAX_GAP_BARS: usize = 16;
 
-/// The end of a column header above secrets: the same words that introduce a secret in running text.
+/// Matches the end of a column header above secrets, e.g. `api_key`: the words that also introduce a secret in prose.
 static SECRET_HEAD: LazyLock<Regex> = LazyLock::new(|| {
     let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
     Regex::new(&format!(r"(?i)(?:{words})s?(?:[ _-]?values?)?[0-9]?\W*$")).expect("a constant")
@@ -33,7 +33,7 @@ static SECRET_HEAD: LazyLock<Regex> = LazyLock::new(|| {
 #[derive(Clone, Debug, Default)]
 pub struct SecretColumns {
     known: BTreeSet<usize>,
-    /// The lowest possible column of a secret header whose column is unknown, because it follows a gap of unknown width.
+    /// Lowest column that a secret header after a gap of unknown width can have; every column from it on may hold secrets.
     from: Option<usize>,
 }
 
@@ -50,8 +50,8 @@ impl SecretColumns {
         SecretColumns { from: Some(0), ..SecretColumns::default() }
     }
 
-    /// Whether a cell may be below a secret header. After a gap of unknown width, a false redaction is preferred to a leak:
-    /// the cells since the gap do not tell the column, because the gap is wider in a row that leaves a cell empty.
+    /// Whether a cell may be below a secret header. A cell after a gap of unknown width may be below any header from there
+    /// on, because empty cells make the gap wider. A false redaction is preferred to a leak.
     fn may_be_secret(&self, column: CellColumn) -> bool {
         match column {
             CellColumn::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),

@@ -21,8 +21,8 @@ use vic_cli::value_parsers;
 const DEFAULT_TUNE_SECONDS: f64 = 4.0;
 
 /// Warning for servers, whose tokens can only be estimated because servers do not expose their tokenizers.
-const SERVER_WARNING: &str = "tokens of servers are estimated at four letters each: compare them by texts/s; \
-                         their memory and processors are not measured";
+const SERVER_WARNING: &str = "tokens of embedding servers are estimated at four letters each: compare servers by texts/s; \
+                         their memory and CPU use are not measured";
 
 /// Settings to measure. An option that is not given has the configured value; an option with several values, separated by
 /// commas, gives one row per value.
@@ -187,7 +187,7 @@ impl EmbedArgs {
         match named.into_iter().find(|it| it.1 > 1) {
             Some((option, count)) => {
                 Err(Error::invalid(format!("--autotune takes one value of {option}, not {count}"))
-                    .hint("only threads and texts in a call are tuned: name one, or measure without --autotune"))
+                    .hint("--autotune varies only --threads and --batch: give one value, or omit --autotune"))
             }
             None => Ok(()),
         }
@@ -359,7 +359,11 @@ fn store_tuned(best: TunedSetting, config: &Config, report: &Report) -> Result<V
     });
     Ok(over
         .map(|it| {
-            format!("{} is set to {} elsewhere and overrides the stored value", it.name, it.value.unwrap_or_default())
+            format!(
+                "{} is set to {} in the environment or a file, which overrides the stored value",
+                it.name,
+                it.value.unwrap_or_default()
+            )
         })
         .collect())
 }

@@ -68,17 +68,18 @@ pub(crate) fn print_report(
             error.hint.iter().for_each(|hint| print_note(&format!("hint: {hint}")));
         }
     }
-    args.html.iter().for_each(|path| print_note(&format!("the page is in `{}`", path.display())));
+    args.html.iter().for_each(|path| print_note(&format!("the HTML page is in `{}`", path.display())));
     Ok(())
 }
 
 /// Returns a warning if the settings slow down what is measured.
 fn slowdown_warning(config: &Config) -> Option<String> {
     let percent = config.background.cpu_percent;
-    (percent < 100).then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with that share of the processors"))
+    (percent < 100)
+        .then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with at most this share of the CPU"))
 }
 
-/// Up to this number of rows, the table has one column per row, because a page is longer than wide.
+/// Maximum rows of a report that is printed with one column per row; a longer report would be wider than a page.
 const MAX_ROWS_AS_COLUMNS: usize = 3;
 
 fn table(report: &Report) -> String {
@@ -146,7 +147,8 @@ fn transposed(lines: &[Vec<String>]) -> Vec<Vec<String>> {
 
 fn comparison(report: &Report) -> String {
     let Some(compared) = &report.compared else { return String::new() };
-    let mut text = format!("\nnow divided by `{}`:\n", escape_controls(compared["with"].as_str().unwrap_or_default()));
+    let mut text =
+        format!("\nratio of this run to `{}`:\n", escape_controls(compared["with"].as_str().unwrap_or_default()));
     for row in compared["rows"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "{}", escape_controls(row["label"].as_str().unwrap_or_default()));
         for (key, ratio) in row["ratios"].as_object().into_iter().flatten() {

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::error::Result;
 use vic_cli::output::Printer;
 
-/// The questions to ask, and the load.
+/// Arguments of `vic bench search`: the questions to ask, and the load on the daemon.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
     /// File with the questions: the `query`, `question` or `text` of each line (JSON), asked in rotation

@@ -12,7 +12,7 @@ use crate::model::{IndexRequest, OcrMode};
 use vic_cli::index::ocr_mode;
 use vic_cli::output::Printer;
 
-/// No figure ranks the rows of a stage, because they cover different files and the first row covers all files.
+/// The figure that ranks the rows of a report: none, because they cover different files and the first row covers all.
 const NO_RANKING: Option<Figure> = None;
 
 /// Arguments of `vic bench walk`.

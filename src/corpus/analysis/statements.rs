@@ -256,7 +256,7 @@ fn candidate_topics(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<St
 pub(crate) fn report_not_compared<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t StatementTopic>) {
     let left_out: usize = topics.into_iter().map(|it| it.left_out).sum();
     if left_out > 0 {
-        let detail = format!("of one topic the first {MAX_COMPARED} are compared; name a smaller view");
+        let detail = format!("only the first {MAX_COMPARED} statements of a topic are compared; name a smaller view");
         answer.push_unknown(Unknown::new("statements_not_compared", left_out).detail(detail));
     }
 }
@@ -281,7 +281,8 @@ impl StatementTopic {
         self.statements[0].same_topic(statement)
     }
 
-    /// Returns the statements that do not contradict one of them, chosen so that most documents agree, and the others.
+    /// Splits the statements into those that do not contradict a chosen statement, and the others. Chooses the statement
+    /// with which most documents agree.
     pub(crate) fn split_sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
         let (mut best, mut most): (Vec<&Statement>, usize) = (Vec::new(), 0);
         let mut tried = BTreeSet::new();
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn topic_lookup_equals_pairwise_comparison() {
-        // Make words of few letters, so that many statements share some.
+        // Combine few words with few endings, so that many statements share stems.
         let word =
             |seed: usize| format!("{}{}", ["gauge", "pump", "valve", "weir"][seed % 4], ["ing", "", "s"][seed % 3]);
         let statements: Vec<Statement> = (0..600usize)

@@ -6,7 +6,7 @@ use crate::corpus::api::request::ValidRequest;
 use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 
-/// Maximum number of files that one unknown lists; its count includes the others.
+/// Maximum number of files listed in one entry of `unknowns`; its count includes files that are not listed.
 const MAX_FILES: usize = 20;
 
 /// One kind of information that the answer lacks, as data: its type, a count, and the affected files.

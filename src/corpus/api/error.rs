@@ -120,7 +120,7 @@ impl ApiError {
     /// Returns the error as the JSON object of the envelope.
     pub(crate) fn value(&self) -> Value {
         // Suggest the help if the error has no action, because every error suggests at least one.
-        let help = ["`help` and `schema` say what the verb takes".to_string()];
+        let help = ["see `help` or `schema` for the fields of the verb".to_string()];
         let actions = if self.actions.is_empty() { &help[..] } else { &self.actions };
         json!({
             "type": self.kind.name(),

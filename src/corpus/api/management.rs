@@ -118,7 +118,7 @@ impl CorpusApi {
         };
         let (reader, owner, own) = (self.reader.clone(), self.storage_owner(), name.clone());
         let body = serde_json::to_string(&view).map_err(|error| ApiError::from(Error::internal(error)))?;
-        check_limit("views", self.all_views().await?.len(), MAX_VIEWS, "`view delete` removes one")?;
+        check_limit("views", self.all_views().await?.len(), MAX_VIEWS, "delete one with `view delete`")?;
         if !blocking(move || reader.parts.book.add_view(&owner, &own, &body)).await? {
             return Err(ApiError::new(ApiErrorKind::AlreadyExists, format!("there is a view `{name}` already"))
                 .field("name")
@@ -216,7 +216,7 @@ pub(in crate::corpus) fn flag_field(given: &Map<String, Value>, name: &str) -> A
     match given.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is not true or false")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` must be true or false")).field(name)),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn has_table(verb: &str, form: &str) -> bool {
 
 /// Returns the error for a request of CSV for an answer without a table.
 pub(crate) fn no_table_error(what: &str) -> ApiError {
-    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} has no table, which csv needs"))
+    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} has no table, but csv needs one"))
         .field("format")
         .action("use json or yaml")
 }

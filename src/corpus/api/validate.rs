@@ -96,13 +96,13 @@ fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[&str]) -> ApiErr
         known,
     );
     match elsewhere {
-        Some(other) => refusal.field(name).action(format!("`{name}` belongs to `{}`", other.name)),
+        Some(other) => refusal.field(name).action(format!("`{name}` is a field of the form `{}`", other.name)),
         None => refusal.field(name),
     }
 }
 
 fn type_error(path: &str, wanted: &str) -> ApiError {
-    ApiError::new(ApiErrorKind::TypeError, format!("`{path}` is not {wanted}"))
+    ApiError::new(ApiErrorKind::TypeError, format!("`{path}` must be {wanted}"))
         .field(path)
         .action(format!("give {wanted}"))
 }
@@ -239,7 +239,7 @@ fn check_combinations(request: &ValidRequest) -> ApiResult<()> {
         "EXPLAIN_FAILURE" => check_explain(request),
         "COMPARE" if request.form.name == "versions" && request.fields["doc_a"] == request.fields["doc_b"] => {
             let refusal = ApiError::new(ApiErrorKind::OutOfRange, "`doc_a` and `doc_b` are the same document");
-            Err(refusal.field("doc_b").action("name two documents"))
+            Err(refusal.field("doc_b").action("name two different documents"))
         }
         "DETECT" => check_detect(request),
         "NORMALIZE" if request.text("concept").is_some_and(|it| !it.chars().any(char::is_alphanumeric)) => {
@@ -312,7 +312,7 @@ fn check_detect(request: &ValidRequest) -> ApiResult<()> {
         if !means(request.form.name) && !others.is_empty() {
             return Err(ApiError::new(
                 ApiErrorKind::Ambiguous,
-                format!("the objective asks for {}, the form is {}", others.join(" or "), request.form.name),
+                format!("the objective asks for {}, but the form is {}", others.join(" or "), request.form.name),
             )
             .field("objective")
             .action(format!("set `form` to {}, or change the objective", others[0])));
@@ -320,7 +320,7 @@ fn check_detect(request: &ValidRequest) -> ApiResult<()> {
         if stems.is_empty() {
             return Err(ApiError::new(ApiErrorKind::MissingField, "the objective has no meaningful word")
                 .field("objective")
-                .action("say what the answer is for"));
+                .action("state in `objective` what the answer is for"));
         }
     }
     let field = request.nested_field("constraints", "field").and_then(Value::as_str);
@@ -346,7 +346,7 @@ fn check_explain(request: &ValidRequest) -> ApiResult<()> {
             let other = wanted.iter().find(|it| it.0 == *one && request.text("verb").is_some_and(|verb| verb != it.1));
             match other {
                 Some((name, verb)) => {
-                    Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{name}` is the id of a {verb}"))
+                    Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{name}` is the id of a result of {verb}"))
                         .field("verb")
                         .action(format!("set `verb` to {verb}, or give `id`")))
                 }

@@ -41,7 +41,7 @@ pub struct CorpusServices {
     pub privacy: PrivacyMode,
     /// Which secrets are redacted in texts.
     pub redaction: Redaction,
-    /// Directory of the failures files of sessions, and of fetched pages.
+    /// The data directory; the failures files of sessions are in its folder `sessions`.
     pub folder: PathBuf,
     /// Directory of fetched web pages.
     pub pages: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) struct LoadedDocument {
     pub(crate) reading: Arc<ParsedDocument>,
 }
 
-/// A file opened for parsing, with its state before.
+/// A file opened for parsing, with its size and modification time at that moment.
 struct OpenedFile {
     file: File,
     before: StatBefore,

@@ -1,4 +1,4 @@
-//! Computes the exact location of a block in its file. Text files always get lines and bytes, even without reader support.
+//! Computes the exact location of a block in its file. Text files always get lines and bytes, even if the parser gives none.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ pub(crate) enum Markup {
 }
 
 /// The text of a file on disk, with an index of its letters and digits. Blocks are searched by their letters and digits,
-/// because readers treat white space and markup differently.
+/// because parsers change white space and markup.
 pub(crate) struct SourceText {
     pub(crate) text: String,
     line_starts: Vec<usize>,
@@ -137,7 +137,7 @@ impl SourceText {
         self.offsets.partition_point(|it| (*it as usize) < byte)
     }
 
-    /// Returns the byte range of some letters, extended by the punctuation around `text` if the file has it too.
+    /// Returns the byte range in the file of a range of `letters`, extended by the punctuation around `text` if present.
     fn bytes(&self, letters: &Range<usize>, text: &str) -> Option<Range<usize>> {
         let start = *self.offsets.get(letters.start)? as usize;
         let last = *self.offsets.get(letters.end.checked_sub(1)?)? as usize;
@@ -196,7 +196,8 @@ pub(crate) struct BlockFinder<'r> {
     misses: usize,
 }
 
-/// Maximum failed searches; each scans the rest of the file. After so many, the file must have changed.
+/// Maximum failed searches for blocks of a file; each scans the rest of the file. After so many, the file must have
+/// changed, and no further block is searched.
 pub(crate) const MAX_MISSES: usize = 200;
 
 /// The position of a block in its file.
@@ -204,9 +205,9 @@ pub(crate) const MAX_MISSES: usize = 200;
 pub(crate) struct BlockPosition {
     anchor: Anchor,
     letters: Option<Range<usize>>,
-    /// Number of bytes that the reader added at the start of the block, e.g. the number of a list item.
+    /// Number of bytes that the parser added at the start of the block, e.g. the number of a list item.
     reader_prefix_len: usize,
-    /// Whether only the start and the end of the block match, because the reader repeated some of the text.
+    /// Whether only the start and the end of the block match, because the parser repeated some of the text.
     ends_only: bool,
 }
 

@@ -48,7 +48,7 @@ impl ParsedDocument {
     ) -> ParsedDocument {
         let (pages, mut problems) = (document.pages, document.problems.clone());
         if document.truncated {
-            problems.push("the text was cut at its limit".into());
+            problems.push("the text was truncated at the size limit".into());
         }
         let source = SourceDocument::new(extension, document, raw);
         let objects = objects::find_objects(&source, redaction);

@@ -46,10 +46,10 @@ impl Passage {
     }
 }
 
-/// Maximum number of nested tags at the start of a paragraph.
+/// Maximum number of nested tags that are searched before a passage, and likewise after it.
 const MAX_NESTED_TAGS: usize = 4;
 
-/// Maximum bytes of a tag; tags with an address are long.
+/// Maximum bytes of a tag, which may contain a long address; a longer tag is not recognized.
 const MAX_TAG_BYTES: usize = 2_000;
 
 /// Bytes before code or a table in which its tag is searched. A tag farther away belongs to other text, and an unlimited
@@ -60,17 +60,17 @@ pub(crate) const TAG_SEARCH_BYTES: usize = 64 << 10;
 /// below a heading stores a copy.
 pub(crate) const MAX_HEADING_BYTES: usize = 640;
 
-/// Maximum bytes of a paragraph; longer text is machine-made.
+/// Maximum bytes of a paragraph; a longer passage is machine-made, and does not count as running text.
 const MAX_PARAGRAPH_BYTES: usize = 16 << 10;
 
-/// The input of the code that finds objects.
+/// A document as the input of the code that finds objects.
 pub(crate) struct SourceDocument {
     /// Extension of the file in lower case.
     pub(crate) extension: String,
     pub(crate) title: Option<String>,
     pub(crate) passages: Vec<Passage>,
     pub(crate) raw: Option<SourceText>,
-    /// Code blocks in light markup other than Markdown, which the reader did not recognize as code.
+    /// Code blocks in lightweight markup other than Markdown, which the parser did not recognize as code.
     pub(crate) snippets: Vec<code_blocks::CodeBlock>,
 }
 
@@ -200,7 +200,7 @@ impl SourceDocument {
         matches!(self.extension.as_str(), "html" | "htm" | "xhtml")
     }
 
-    /// Returns the bytes of a passage including its opening tags and the tags after its last word.
+    /// Returns the byte range of a passage including its opening tags and the tags after its last word.
     pub(crate) fn markup_around(&self, passage: &Passage) -> Option<Range<usize>> {
         let bytes = self.bytes(passage, &(0..passage.text.len()))?;
         let text = &self.raw.as_ref()?.text;
@@ -322,7 +322,7 @@ fn place_in_page(page: &SourceText, block: &mut Block, from: usize) -> Option<us
     Some(bytes.end)
 }
 
-/// Returns whether the reader marks this part of a file as a quotation.
+/// Returns whether the parser marks this part of a file as a quotation.
 fn is_quote_part(part: &str) -> bool {
     part.rsplit(", ").next() == Some("quote")
 }

@@ -105,7 +105,7 @@ pub(crate) fn numeric_field(field: &str) -> ApiResult<&'static str> {
         None => {
             let names: Vec<&str> =
                 FILTER_FIELDS.iter().filter(|it| it.kind == FieldType::Number).map(|it| it.name).collect();
-            Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "number of a document", field, &names)
+            Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "numeric field of documents", field, &names)
                 .field("constraints.field"))
         }
     }

@@ -89,13 +89,10 @@ fn is_semantic(word: &str) -> bool {
 }
 
 fn semantic_filter_error() -> ApiError {
-    ApiError::new(
-        ApiErrorKind::SemanticFilter,
-        "a filter reads metadata only; conditions about meaning are reserved for 2.0",
-    )
-    .field("filter")
-    .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
-    .action("for meaning use `vic ask`")
+    ApiError::new(ApiErrorKind::SemanticFilter, "a filter compares metadata only, not the meaning of texts")
+        .field("filter")
+        .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
+        .action("to search by meaning, use `vic ask`")
 }
 
 fn invalid_filter(message: impl Into<String>) -> ApiError {
@@ -106,19 +103,24 @@ fn invalid_filter(message: impl Into<String>) -> ApiError {
 
 fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiResult<FilterOperand> {
     let mistyped = |what: &str| {
-        ApiError::new(ApiErrorKind::TypeError, format!("`{}` is compared with {what}, not `{value}`", field.name))
+        ApiError::new(ApiErrorKind::TypeError, format!("`{}` must be compared with {what}, not `{value}`", field.name))
             .field("filter")
             .action(format!("compare `{}` with {what}", field.name))
     };
     let datum = match field.kind {
         FieldType::Text | FieldType::Flag if !operator.is_equality() => {
-            let refusal =
-                ApiError::new(ApiErrorKind::TypeError, format!("`{}` cannot be compared by order", field.name));
+            let refusal = ApiError::new(
+                ApiErrorKind::TypeError,
+                format!("`{}` has no order, so `<` and `>` do not apply", field.name),
+            );
             return Err(refusal.field("filter").action("use = or !="));
         }
         // Reject a long pattern with `*`, because it would make the matcher panic.
         FieldType::Text if value.contains('*') && value.len() > MAX_GLOB => {
-            return Err(invalid_filter(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
+            return Err(invalid_filter(format!(
+                "a value with `*` has {} bytes, but at most {MAX_GLOB} are allowed",
+                value.len()
+            )));
         }
         FieldType::Text if value.contains('*') => {
             let glob = GlobBuilder::new(value).case_insensitive(true).build();

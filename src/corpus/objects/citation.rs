@@ -19,7 +19,7 @@ const MAX_RANGE: u32 = 30;
 /// Maximum citations of one paragraph; a paragraph with more is a list of numbers.
 const MAX_CITATIONS: usize = 200;
 
-/// Minimum number of other words in a paragraph of links to works; with fewer, the paragraph does not cite the works.
+/// Minimum number of words outside the DOI links of a paragraph; with fewer, the links are not citations.
 const MIN_OTHER_WORDS: usize = 4;
 
 /// Pattern of a family name with its particles.
@@ -177,7 +177,8 @@ fn rst_marks(text: &str) -> Vec<CitationMark> {
 
 type CitationMark = (Range<usize>, Option<u32>, f64);
 
-/// Finds the citations in a paragraph. A pair such as `[10, 20]` above the last reference number is an interval.
+/// Finds the citations in a paragraph. If a number of a pair such as `[10, 20]` exceeds `last`, the highest reference
+/// number, the pair is an interval and not a citation.
 fn find_marks(text: &str, last: Option<u32>) -> Vec<CitationMark> {
     let mut found = numbered_marks(text);
     if let Some(last) = last {
@@ -204,7 +205,7 @@ fn numbered_marks(text: &str) -> Vec<CitationMark> {
             spans.push(range);
         }
     }
-    // Tell `[5][7]`, which are two citations, from `[text][7]`, which is a link.
+    // Distinguish `[5][7]`, which are two citations, from `[text][7]`, which is a link.
     let mut before: Option<(usize, bool)> = None;
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
@@ -239,7 +240,8 @@ fn named_marks(text: &str) -> Vec<CitationMark> {
     found
 }
 
-/// Removes a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
+/// Returns the range without a word such as `See` before a case name, and without the `(` and `;` around citations that a
+/// remark follows.
 fn strip_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()
@@ -286,7 +288,7 @@ fn parse_numbers(text: &str) -> Vec<u32> {
     for part in text.split([',', ';']) {
         let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
         match ends.as_slice() {
-            // Reject numbers that begin with 0: they are program indexes or intervals.
+            // Reject the number 0 and ranges from 0: they are program indexes or intervals.
             [0] | [0, _] => return Vec::new(),
             [one] => found.push(*one),
             [first, last] if first < last && last - first <= MAX_RANGE => found.extend(*first..=*last),

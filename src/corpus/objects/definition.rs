@@ -82,7 +82,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
             0.93,
         ),
         (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
-        // A class and what distinguishes the term in it: `A glacier is a body of ice that moves`.
+        // A definition by a class and a distinguishing property: `A glacier is a body of ice that moves`.
         (
             String::from(
                 r"^(?:In (?:this|our) \w+, )?[Aa]n? (?P<t>[\p{L}\d’'-]+(?: [\p{Ll}\d’'-]+){0,3}?)(?: \([^)]*\))? is (?P<d>(?:an?|the|any) .*?\b(?:that|which|who|whose|where|in which|for which|on which|by which|with which|used (?:to|for|as)|consisting of|made of)\b.+)$",

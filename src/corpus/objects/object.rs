@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::document::location::SourceLocation;
 
-/// One object of a document.
+/// An object found in a document, e.g. a table or a quote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Object {
     pub(crate) place: SourceLocation,

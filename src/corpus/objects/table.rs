@@ -10,7 +10,8 @@ use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, TA
 use crate::corpus::objects::object::Object;
 use crate::corpus::text::words::truncate_to_line;
 
-/// Number of rows after which readers start a new block: a table block directly after a full one continues its table.
+/// Number of rows after which file parsers start a new table block. A table block directly after a block of this size
+/// continues the same table.
 const READER_BLOCK_ROWS: usize = 30;
 
 static CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?i:table|tab\.)\s*\w*[.:)\s-]").expect("a constant"));
@@ -72,8 +73,8 @@ fn table_element_place(source: &SourceDocument, place: &SourceLocation) -> Optio
     Some(SourceLocation { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
 
-/// Returns the rows of a table. Rows of Markdown are parsed from the file, because its reader joins cells with `|`, after
-/// which a `|` inside a cell cannot be recognized.
+/// Returns the rows of a table. Rows of Markdown are parsed again from the file, because in the passage text, where cells
+/// are joined with `|`, a `|` inside a cell cannot be recognized.
 fn stated_rows(source: &SourceDocument, passage: &Passage) -> Vec<Vec<String>> {
     if matches!(source.extension.as_str(), "md" | "markdown" | "mdx" | "qmd" | "rmd")
         && let (Some(raw), Some(bytes)) = (&source.raw, source.bytes(passage, &(0..passage.text.len())))
@@ -81,7 +82,7 @@ fn stated_rows(source: &SourceDocument, passage: &Passage) -> Vec<Vec<String>> {
     {
         return text.lines().filter(|it| !is_rule(it.trim())).map(split_bar_row).collect();
     }
-    // Add a space at both ends, because empty cells there have lost theirs and would not be split off.
+    // Add a space at both ends, because the text is trimmed, and an empty first or last cell would not be split off.
     let row = |line: &str| format!(" {line} ").split(" | ").map(|it| it.trim().to_string()).collect();
     passage.text.lines().map(row).collect()
 }

@@ -118,7 +118,7 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     match value {
         Value::Object(map) => {
             name_rows(map, paths);
-            // In an entry with a schema these numbers are counts, not file ids.
+            // In an object with the key `schema`, numbers under these keys are counts, not file ids.
             let counts = map.contains_key("schema");
             for (name, inner) in map {
                 match inner {

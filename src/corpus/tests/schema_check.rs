@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Returns the schema with an address.
+/// A function that returns the published schema with a given address.
 pub(crate) type Known<'k> = &'k dyn Fn(&str) -> Value;
 
 const SAYS_NOTHING: [&str; 4] = ["$schema", "$id", "title", "description"];

@@ -294,7 +294,7 @@ fn malformed_requests_give_expected_error_in_token_limit() {
     }
     println!("{} of {} malformed requests refused with the right reason", cases.len() - wrong.len(), cases.len());
     assert!(cases.len() >= 200, "{}", cases.len());
-    // The documented promise is 95 %, but the test requires all requests to pass.
+    // The documentation promises the right reason for 95 % of the requests; the test requires it for all.
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 

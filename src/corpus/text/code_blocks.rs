@@ -1,4 +1,4 @@
-//! Finds code blocks in light markup whose readers do not recognize code, and names programming languages.
+//! Finds code blocks in lightweight markup whose parsers do not recognize code, and names programming languages.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -43,7 +43,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Finds the code blocks of a file, by its extension. Markdown is excluded, because its reader recognizes code.
+/// Finds the code blocks of a file, by its extension. Markdown is excluded, because its parser recognizes code itself.
 pub(crate) fn find_code_blocks(text: &str, extension: &str) -> Vec<CodeBlock> {
     match extension {
         "tex" | "ltx" | "latex" => delimited_blocks(text, &BlockDelimiters { open: &TEX, close: "\\end{" }),
@@ -123,7 +123,7 @@ fn indented_blocks(text: &str) -> Vec<CodeBlock> {
         let end = lines[at + 1..].iter().position(|it| !is_body(it)).map_or(lines.len(), |it| at + 1 + it);
         if let Some(first) = lines[at + 1..end].iter().position(is_start).map(|it| at + 1 + it) {
             let inner = lines[first].start..lines[end - 1].end;
-            // Keep the sentence before two colons as prose; a directive line is part of the code block.
+            // Include a directive line in the block, but not a paragraph that ends with `::`, which is prose.
             let from = if directive.is_some() { at } else { first };
             let outer = lines[from].start..lines[end - 1].end;
             found.extend(code_block(text, inner, outer, directive.as_ref().and_then(stated_language)));

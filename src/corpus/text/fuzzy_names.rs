@@ -1,12 +1,13 @@
 //! Finds names with similar spelling without comparing every pair.
 //!
-//! Two names are similar if their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then only few letters of either name are
-//! unmatched in the other: the shares of unmatched letters in both names sum to at most 0.15 / (1 - 0.1 p), where p is the
-//! number of equal letters among the first four. For names of at most n letters, at most n times this sum are unmatched.
-//! The alphabet is therefore split into one group more than that number, so that both names have exactly the same letters
-//! of at least one group. Only names with equal letters in a group are compared, in two ways: names with two common first
-//! letters (p is 2 to 4), and all others (p is 0 or 1) with fewer groups. Long names would need many groups: each is
-//! compared with all other long names.
+//! Two names are similar if their Jaro-Winkler similarity is at least [`SAME_NAME`]. Similar names share almost all letters:
+//! the share of unmatched letters in one name plus that in the other is at most 0.15 / (1 - 0.1 p), where p is the length of
+//! the common prefix, at most 4. Two names of at most n letters thus have at most n times this sum of unmatched letters.
+//!
+//! The alphabet is split into one group more than that number. At least one group then has no unmatched letter, and both
+//! names have exactly the same letters of this group. Only names that agree in such a group are compared. This is done
+//! twice: for names with the same first two letters (p is 2 to 4), and with fewer groups for all others (p is 0 or 1).
+//! Names too long for `MAX_GROUPS` groups are all compared with each other.
 //!
 //! No pair is missed: within the limits of time and memory, the result equals that of pairwise comparison.
 
@@ -17,30 +18,31 @@ use strsim::jaro_winkler;
 /// Minimum Jaro-Winkler similarity of two spellings of one name.
 pub(crate) const SAME_NAME: f64 = 0.95;
 
-/// Numbers of common first letters, each with the greatest sum of the shares of unmatched letters that it allows.
+/// Lengths of a common prefix, each with the maximum sum of the shares of unmatched letters in two similar names.
 const COMMON_PREFIX_LIMITS: [(usize, f64); 2] =
     [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
 
-/// Maximum groups of letters. Names that need more, which have over some 50 letters, form one group.
+/// Maximum number of letter groups. Names that need more (over about 50 letters) are all compared with each other.
 const MAX_GROUPS: usize = 12;
 
 /// Tolerance for rounding errors in sums of floating-point numbers.
 const EPSILON: f64 = 1e-9;
 
-/// Maximum work for one answer, in inspected pairs: under a minute. A hundred thousand personal names take a twentieth.
+/// Maximum work for one answer, in inspected pairs of names; it takes under a minute. A hundred thousand personal names
+/// need a twentieth of it. After the limit, names are no longer compared.
 const MAX_WORK: u64 = 4_000_000_000;
 
-/// Cost of comparing two names, in inspected pairs. Long names cost more, because each letter is searched in the other
-/// name.
+/// Minimum work of comparing the spellings of two names, in inspected pairs. Long names take more, because each letter is
+/// searched in the other name.
 const COMPARISON_COST: u64 = 100;
 
-/// Number of letter pairs that cost as much as one inspected pair.
+/// Number of letter pairs of two compared names that count as one inspected pair of names.
 const LETTER_PAIRS_PER_UNIT: usize = 16;
 
-/// Maximum names stored for one answer; a name with its chains takes some two hundred bytes.
+/// Maximum names stored for one answer; further names are only compared with stored ones. A name takes some 200 bytes.
 const MAX_NAMES: usize = 500_000;
 
-/// Maximum chains; if more names need them, several groups share a chain.
+/// Maximum number of chains of candidate names. If this is not enough, several letter groups share a chain.
 const MAX_CHAINS: usize = 1 << 22;
 
 /// Index that marks the end of a chain.
@@ -51,18 +53,18 @@ pub(crate) struct NameMatcher {
     /// Rank of each letter by frequency in all names. Letters with neighbouring ranks are in different groups.
     ranks: HashMap<char, u32>,
     representatives: Vec<Representative>,
-    /// For each content of a letter group, the index of the first link in a chain of candidate names. Groups may share a
-    /// chain, which only makes the chain longer.
+    /// Hash table by the letters of a name in one group: the index of the first link in a chain of candidate names.
+    /// Different letters may share a chain, which only makes the chain longer.
     chains: Vec<u32>,
     /// Links of the chains: the index of a name, and the index of the next link.
     links: Vec<(u32, u32)>,
-    /// Number of the current search, which marks inspected names: a name can occur in several chains.
+    /// Id of the current search, stored in every inspected name: a name in several chains is then compared only once.
     search: u32,
     work: u64,
     max_work: u64,
     max_names: usize,
-    /// Number of names that are not stored and represent themselves, because a limit was reached. They come after all stored
-    /// names, because a limit that is reached stays reached.
+    /// Number of names that were not stored, because a limit was reached. Each represents itself. Their indexes follow those
+    /// of all stored names, because no name is stored after a limit was reached.
     left_out: usize,
 }
 
@@ -70,7 +72,7 @@ pub(crate) struct NameMatcher {
 struct Representative {
     folded: String,
     marks: LetterSignature,
-    /// Number of the last search that inspected this name.
+    /// Id of the last search that inspected this name.
     search: u32,
 }
 
@@ -126,12 +128,12 @@ impl NameMatcher {
         }
     }
 
-    /// Returns the index of the first representative with a similar spelling, or a new index if the name represents itself.
-    /// A name does so also beyond the work limit, and beyond the memory limit if no similar name is stored.
+    /// Returns the index of the first representative with a similar spelling, or a new index if there is none. After the
+    /// work limit, every name gets a new index. After either limit, the name is not stored as a representative.
     pub(crate) fn match_name(&mut self, name: &str) -> usize {
         let folded = name.to_lowercase();
-        // Use the code point for a letter without a rank, such as a final small sigma. A rank shared by two letters only
-        // makes names look more similar.
+        // Use the code point as the rank of a letter that has none, such as a final small sigma. If two letters share a
+        // rank, names only look more similar.
         let mut ranks: Vec<u32> =
             folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
         ranks.sort_unstable();
@@ -207,7 +209,7 @@ impl NameMatcher {
         let mut keys = Vec::new();
         for (first, most_lacking) in COMMON_PREFIX_LIMITS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
-            // Compute the groups for the name as the longer or the shorter one: the limit depends on the longer name.
+            // Use every possible group count, because it depends on the longer name of a pair, this one or the other.
             let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
@@ -222,7 +224,7 @@ impl NameMatcher {
     }
 }
 
-/// Appends one hash for each of `count` letter groups: of the letters of a name that are in the group.
+/// Appends a hash for each of `count` letter groups, computed from the letters of the name that belong to the group.
 fn push_group_hashes(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
     let first = keys.len();
     keys.extend((0..count as u32).map(|group| mix_hash(mix_hash(start, count as u32), group)));

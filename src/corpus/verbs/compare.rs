@@ -44,7 +44,7 @@ fn compare_versions(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer
     if one.file == other.file {
         return Err(ApiError::new(ApiErrorKind::OutOfRange, "`doc_a` and `doc_b` are the same document")
             .field("doc_b")
-            .action("name two documents"));
+            .action("name two different documents"));
     }
     let PassageDiff { list: changes, is_coarse } =
         diff_passages(&one.parsed.passages, &other.parsed.passages, Instant::now() + DIFF_TIME_LIMIT);
@@ -95,7 +95,8 @@ fn count_by_part(changes: &[Value]) -> Value {
     json!(counts)
 }
 
-/// Counts the objects of a schema that only one document has; `None` if there are none. Locations may differ.
+/// Counts the objects of a schema that only one document has; `None` if there are none. Objects that differ only in their
+/// location count as equal.
 fn object_changes(one: &CorpusDocument, other: &CorpusDocument, schema: &str) -> Option<Value> {
     let listed = |paper: &CorpusDocument| -> Vec<String> {
         let objects = paper.parsed.objects.get(schema).into_iter().flatten();
@@ -122,7 +123,7 @@ fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
 
 /// Reports the documents whose diff was stopped at the time limit.
 pub(crate) fn report_coarse_diff(answer: &mut Answer, files: &[FileId]) {
-    let detail = "the search for differences was stopped at its time limit: more changes are reported than there are";
+    let detail = "the diff was stopped at its time limit, so that more changes are reported than there are";
     answer.push_unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
     answer.confidence = answer.confidence.min(0.6);
 }
@@ -255,7 +256,7 @@ fn compare_contradictions(request: &ValidRequest, corpus: &Corpus) -> Answer {
 /// unknowns.
 fn statement_answer(corpus: &Corpus, statements: &[statements::Statement]) -> Answer {
     let mut answer = Answer::new(
-        "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",
+        "statements by cue words; same topic by shared stems; contradictions by negation, opposites and numbers",
     );
     answer.parameter("same_topic", statements::SAME_TOPIC);
     let count = |paper: &CorpusDocument| statements.iter().filter(|it| it.file == paper.file).count();

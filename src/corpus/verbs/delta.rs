@@ -20,10 +20,10 @@ use crate::model::FileId;
 /// Fields of statements that are searched for new contradictions.
 const CONTRADICTION_FIELDS: [&str; 4] = ["recommendation", "best-practice", "conclusion", "requirement"];
 
-/// Maximum contradictions of each state that are compared.
+/// Maximum contradictions collected from each of the two compared states; further ones are only counted.
 const MAX_WORDINGS: usize = 500_000;
 
-/// Runs DELTA. `earlier` is the given baseline, the newest session before `since`, or the last one with the watched file.
+/// Runs DELTA. `earlier` is the given baseline, the newest session before `since`, or the newest with the watched file.
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> ApiResult<Answer> {
     if request.has("watch") {
         return field_diff::diff_field(request, corpus, earlier);
@@ -38,15 +38,16 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&Delt
 }
 
 fn since_moment(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>, since: i64) -> Answer {
-    let mut answer =
-        Answer::new("files changed at or after the moment; added and removed by the last session before it");
+    let mut answer = Answer::new(
+        "files changed at or after `since`; added and removed in comparison with the last session before it",
+    );
     answer.parameter("since", request.text("since").unwrap_or_default());
     let recent: Vec<&CorpusDocument> = corpus.documents.iter().filter(|it| it.modified_ns >= since).collect();
     let Some(earlier) = earlier else {
         let modified = recent.iter().map(|it| file_entry(it)).collect();
         answer.push_unknown(
             Unknown::new("added_or_modified_and_removals", recent.len())
-                .detail("no session is older than the moment; INGEST makes one"),
+                .detail("no session is older than `since`; INGEST makes a session"),
         );
         answer.confidence = 0.6;
         return build_answer(request, corpus, answer, [Vec::new(), Vec::new(), modified]);
@@ -60,7 +61,7 @@ fn since_moment(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaB
 }
 
 fn since_baseline(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> Answer {
-    let mut answer = Answer::new("files and contents of the baseline against those of now");
+    let mut answer = Answer::new("files and contents of the baseline compared with the current ones");
     let lists = earlier.map(|it| diff_files(corpus, it, &mut answer)).unwrap_or_default();
     if let Some(earlier) = earlier {
         answer.parameter("baseline", earlier.name.as_str());
@@ -115,7 +116,9 @@ fn report_lost_content(answer: &mut Answer, modified: &[Value]) {
     let lost: Vec<FileId> = lost.filter_map(|it| it["file"].as_i64()).collect();
     if !lost.is_empty() {
         answer.push_unknown(
-            Unknown::new("earlier_content_not_kept", lost.len()).files(&lost).detail("sessions in mode full keep it"),
+            Unknown::new("earlier_content_not_kept", lost.len())
+                .files(&lost)
+                .detail("sessions made in mode full store it"),
         );
     }
 }
@@ -183,7 +186,7 @@ fn topics_by_field(corpus: &Corpus) -> Vec<(&'static str, StatementTopic)> {
 /// Contradictions, identified by the wording of both statements in either order.
 struct ContradictionWordings<'t> {
     found: BTreeMap<[&'t str; 2], (&'static str, Contradiction<'t>)>,
-    /// Number of pairs with different wordings beyond the limit.
+    /// Number of contradictions found after `found` was full, with wordings that are not in `found`.
     left_out: usize,
 }
 
@@ -222,7 +225,9 @@ fn new_contradictions(request: &ValidRequest, corpus: &Corpus, earlier: Option<&
     if !lost.is_empty() {
         let files: Vec<FileId> = lost.iter().copied().collect();
         answer.push_unknown(
-            Unknown::new("earlier_content_not_kept", lost.len()).files(&files).detail("sessions in mode full keep it"),
+            Unknown::new("earlier_content_not_kept", lost.len())
+                .files(&files)
+                .detail("sessions made in mode full store it"),
         );
     }
     if !open.is_empty() {
@@ -230,7 +235,8 @@ fn new_contradictions(request: &ValidRequest, corpus: &Corpus, earlier: Option<&
     }
     let left_out = before.left_out + of_now.left_out;
     if left_out > 0 {
-        let detail = format!("of each state the first {MAX_WORDINGS} are compared; name a smaller view");
+        let detail =
+            format!("only the first {MAX_WORDINGS} contradictions of each state are compared; name a smaller view");
         answer.push_unknown(Unknown::new("contradictions_not_compared", left_out).detail(detail));
     }
     answer.confidence = if lost.is_empty() && left_out == 0 { 0.8 } else { 0.5 };
@@ -264,7 +270,7 @@ mod tests {
         let corpus = corpus(&[("a.md", &texts[0]), ("b.md", &texts[1]), ("c.md", &texts[2])]);
         let topics = topics_by_field(&corpus);
         let all = collect_contradictions(&topics, 1_000);
-        // Ten by ten pairs between `a` and `b`, and the 45 pairs within `a` and `c` with different wordings.
+        // 100 pairs of a sentence of `a` and one of `b`, and 45 pairs of different sentences of `a` and its copy `c`.
         assert_eq!((all.found.len(), all.left_out), (145, 0));
         let some = collect_contradictions(&topics, 100);
         assert_eq!(some.found.len(), 100);

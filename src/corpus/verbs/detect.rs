@@ -54,7 +54,7 @@ fn detect_clusters(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer>
             return Err(too_many_to_cluster(corpus.documents.len()));
         }
         None => (
-            Answer::new("TF-IDF of stems, cosine, average linkage, as many groups as part best (silhouette)"),
+            Answer::new("TF-IDF of stems, cosine similarity, average linkage; number of groups by the best silhouette"),
             clustering::cluster_documents(&corpus.documents, most),
         ),
     };
@@ -79,7 +79,7 @@ fn detect_clusters(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer>
 /// Returns the error for too many documents to cluster. It does not suggest `async`: every pair is compared in a job too.
 fn too_many_to_cluster(documents: usize) -> ApiError {
     let most = clustering::MAX_DOCUMENTS;
-    let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
+    let message = format!("the view holds {documents} documents, but at most {most} can be clustered");
     ApiError::new(ApiErrorKind::TooManyDocuments, message)
         .field("view")
         .action("name a smaller `view`")
@@ -113,7 +113,8 @@ fn group_by_field(corpus: &Corpus, fact: &str, most: usize) -> Vec<clustering::C
 
 fn detect_warnings(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let least = request.nested_field("constraints", "min_strength").and_then(Value::as_str).unwrap_or("low");
-    let mut answer = Answer::new("cue words of caution with a strength each; the strongest of a sentence counts");
+    let mut answer =
+        Answer::new("cue words of caution, each with a strength; the strongest cue word of a sentence counts");
     answer.parameter("algorithm", "lexicon");
     answer.parameter("min_strength", least);
     let mut found = Vec::new();
@@ -135,10 +136,13 @@ fn detect_gaps(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let share = request.nested_field("constraints", "min_share").and_then(Value::as_f64).unwrap_or(0.6);
     let (mut answer, expected) = match topics {
         Some(topics) => (
-            Answer::new("a topic is there when a heading or a passage has its stems"),
+            Answer::new("a topic is present if a heading or a passage has its stems"),
             topics.iter().filter_map(|it| it.as_str().map(String::from)).collect(),
         ),
-        None => (Answer::new("sections that most documents have are expected of each"), usual_sections(corpus, share)),
+        None => (
+            Answer::new("sections that most documents have are expected in every document"),
+            usual_sections(corpus, share),
+        ),
     };
     answer.parameter("algorithm", if topics.is_some() { "expected_topics" } else { "usual_sections" });
     if topics.is_none() {

@@ -158,7 +158,7 @@ fn explain_error(explained: &mut Explanation<'_>) {
         ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
             explained.suggest_again(&[(field, Value::Null)]);
         }
-        // Suggest `async` only for the limit that it lifts; it has no effect on the others.
+        // Suggest `async` only if it lifts the exceeded limit: the other limits on documents also hold in jobs.
         ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
         ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
@@ -213,11 +213,11 @@ fn evidence_files(envelope: &Value) -> Vec<Value> {
 /// Returns the issue type and the recommendation for a type of unknown.
 fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
     match kind {
-        "no_objects" => ("incomplete_coverage", "these documents state no such object"),
-        "unreadable_document" => ("unreadable_document", "repair the files; EXPLAIN_FAILURE on each file says how"),
+        "no_objects" => ("incomplete_coverage", "these documents contain no such object"),
+        "unreadable_document" => ("unreadable_document", "repair the files; EXPLAIN_FAILURE of each file suggests how"),
         PAST_TEXT_GONE => ("missing_data", "the earlier text is not stored; INGEST again for a session that stores it"),
-        "more_objects" => ("cut_list", "ask again with offset"),
-        "cut_text" => ("cut_text", "ask again with offset, or with verbose"),
+        "more_objects" => ("cut_list", "repeat the request with `offset`"),
+        "cut_text" => ("cut_text", "repeat the request with `offset`, or with `verbose`"),
         "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
         "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
         "statements_not_compared" | "contradictions_not_compared" => {
@@ -235,16 +235,16 @@ fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
         "added_or_modified_and_removals" => ("missing_data", "INGEST makes a baseline session for later changes"),
         "no_value" => ("missing_data", "these documents do not have the field"),
         "metadata_only" => ("missing_data", "INGEST the same paths with mode full"),
-        "vanished_folder" => ("unreadable_document", "bring the folder back"),
-        "result_not_kept" => ("cut_list", "ask for less at a time with limit"),
-        "low_confidence_objects" => ("ambiguous_pattern", "check these objects at their place"),
-        "no_expectation" => ("missing_data", "say what is expected"),
+        "vanished_folder" => ("unreadable_document", "restore the folder"),
+        "result_not_kept" => ("cut_list", "request fewer objects at a time with `limit`"),
+        "low_confidence_objects" => ("ambiguous_pattern", "check these objects at their locations"),
+        "no_expectation" => ("missing_data", "state what is expected in `constraints.expected_topics`"),
         "topic_not_found" => ("incomplete_coverage", "these documents do not mention the topic in these words"),
         "in_groups_too_small" => ("incomplete_coverage", "set a smaller min_size"),
-        "one_sided_approach" => ("incomplete_coverage", "the documents name one side only"),
+        "one_sided_approach" => ("incomplete_coverage", "the documents list only pros or only cons"),
         "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works if you have their files"),
-        "withheld_wording" => ("withheld", "read the sources at their place"),
-        _ => ("gap", "see the unknowns of the result"),
+        "withheld_wording" => ("withheld", "read the sources at their locations"),
+        _ => ("gap", "see `unknowns` in the result"),
     }
 }
 
@@ -304,7 +304,8 @@ fn suggest_for_unknown(explained: &mut Explanation<'_>, kind: &str, files: &[Fil
     }
 }
 
-/// Suggests the next page of a truncated list, at the offset in the answer: the prose limit can end a page early.
+/// Suggests a request for the next page of a truncated list. Takes the offset from the answer, because the prose limit can
+/// end a page early.
 fn suggest_next_page(explained: &mut Explanation<'_>, detail: &str) {
     let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
     if let Some(offset) = offset {
@@ -317,7 +318,7 @@ fn explain_unclear_objects(explained: &mut Explanation<'_>) {
     let (kind, recommendation) = match explained.fields.get("schema").and_then(Value::as_str) {
         Some("Code") => ("ambiguous_language_detection", "name languages on code fences, or filter by language"),
         Some("Table") => ("uneven_rows", "check these tables in their file"),
-        _ => ("ambiguous_pattern", "raise filters.min_confidence, or check the places"),
+        _ => ("ambiguous_pattern", "raise filters.min_confidence, or check the locations"),
     };
     let objects = explained.envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
     let low: Vec<(usize, Value)> = objects
@@ -339,7 +340,7 @@ fn explain_unclear_objects(explained: &mut Explanation<'_>) {
 
 /// Explains one document of a view.
 pub(crate) fn explain_document(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
-    let mut answer = Answer::new("the state of the file, and what its reader reported");
+    let mut answer = Answer::new("the state of the file, and what its parser reported");
     let view: Map<String, Value> = ["view", "session"]
         .into_iter()
         .filter_map(|it| Some((it.to_string(), request.fields.get(it)?.clone())))
@@ -394,16 +395,16 @@ pub(crate) fn explain_document(request: &ValidRequest, corpus: &Corpus) -> ApiRe
 fn recommendation_for(reason: &str) -> &'static str {
     match reason {
         "encrypted" => "save it without a password",
-        "damaged" | "decompression_limit" | "too_deep" => "save it again from its program",
-        "no_text" => "a scan: run `vic index` to read its pictures",
+        "damaged" | "decompression_limit" | "too_deep" => "open it in its program and save it again",
+        "no_text" => "a scan: run `vic index`, which reads its images by OCR",
         "too_large" => "raise VIC_MAX_FILE_BYTES",
         "timeout" | "out_of_memory" | "worker_crash" => "split it, or raise the limits",
         "permission_denied" | "io" => "give vic read permission",
         "unsupported_type" => "convert it to a format that vic reads",
-        "gone" => "put it back, or INGEST again",
+        "gone" => "restore the file, or INGEST again",
         PAST_TEXT_GONE => "the text of the session is not stored; INGEST again for a session that stores it",
-        "pending" => "wait for the index, or `vic sync`",
-        "secret" => "it is a secret and is never read",
+        "pending" => "wait until it is indexed, or run `vic sync`",
+        "secret" => "it is a secret file, which vic never reads",
         _ => "read it with `vic read`",
     }
 }

@@ -13,7 +13,7 @@ use crate::verbs::{self, ObjectSchema};
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let schema = verbs::schema(request.text("schema").unwrap_or_default()).unwrap_or(&verbs::SCHEMAS[0]);
     let wanted = ObjectFilter::new(request, corpus)?;
-    let mut answer = Answer::new("rules over the structure that each format states");
+    let mut answer = Answer::new("rules for the structure that each file format marks");
     let (mut objects, mut without, mut sum) = (Vec::new(), Vec::new(), 0.0);
     for paper in &corpus.documents {
         let found = paper.parsed.objects.get(schema.name).map(Vec::as_slice).unwrap_or_default();

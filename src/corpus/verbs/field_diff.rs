@@ -69,7 +69,8 @@ pub(crate) fn diff_field(
             .field("watch")
             .action("INGEST the file; DELTA then compares with that session"));
     };
-    let mut answer = Answer::new("one field of a file against the baseline, or the last session that read it");
+    let mut answer =
+        Answer::new("one field of a file compared with the baseline, or with the last session that read the file");
     answer.parameter("baseline", earlier.name.as_str());
     let own = paper.map(to_session_file);
     let then = DocumentState {
@@ -194,7 +195,7 @@ fn write_before_and_after(
 fn report_lost_content(answer: &mut Answer, data: &Value) {
     let file = data["file"].as_i64().unwrap_or_default();
     answer.push_unknown(
-        Unknown::new("earlier_content_not_kept", 1).files(&[file]).detail("sessions in mode full keep it"),
+        Unknown::new("earlier_content_not_kept", 1).files(&[file]).detail("sessions made in mode full store it"),
     );
     answer.confidence = 0.5;
 }

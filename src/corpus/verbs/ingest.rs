@@ -76,7 +76,7 @@ impl CorpusApi {
     fn index_job_outcome(&self, job: JobSnapshot) -> ApiResult<()> {
         // Show the reason only to callers who may see all files: it may name files of other callers.
         let why = job.error.filter(|_| self.scope.is_all());
-        let told = why.unwrap_or_else(|| "the index job ended before it was done".into());
+        let told = why.unwrap_or_else(|| "the index job ended before all files were indexed".into());
         let refusal = ApiError::new(ApiErrorKind::Unavailable, told).action("try again");
         match job.state {
             JobState::Completed => Ok(()),
@@ -188,12 +188,13 @@ impl CorpusApi {
         answer.parameter("mode", if run.minimal { "minimal" } else { "full" });
         if !failures.is_empty() {
             let files: Vec<FileId> = failures.iter().map(|it| it.file).filter(|it| *it >= 0).collect();
-            let detail = if written.is_some() { "named in the failures file" } else { "the first of them are listed" };
+            let detail =
+                if written.is_some() { "listed in the failures file" } else { "only the first of them are listed" };
             answer.push_unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
         let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
         if unread > 0 {
-            let detail = "mode minimal reads no texts: they are read by INGEST with mode full";
+            let detail = "mode minimal reads no texts; INGEST with mode full reads them";
             answer.push_unknown(Unknown::new("metadata_only", unread).detail(detail));
         }
         let hashed = files.iter().filter(|it| it.hash.is_some()).count();

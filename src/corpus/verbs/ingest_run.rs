@@ -83,7 +83,7 @@ impl CorpusApi {
             return self.prepare_retry(self.session_snapshot(session).await?).await;
         }
         let kept = self.sessions().await?.len();
-        check_limit("sessions", kept, MAX_SESSIONS, "`view delete` with `session` releases one")?;
+        check_limit("sessions", kept, MAX_SESSIONS, "delete one with `view delete` and its `session`")?;
         if request.has("urls") {
             let mut urls = request.texts("urls");
             let mut seen = BTreeSet::new();
@@ -108,9 +108,12 @@ impl CorpusApi {
             let found = found.filter(|it| self.scope.covers(it));
             let found = found.and_then(|it| it.into_os_string().into_string().ok());
             let found = found.ok_or_else(|| {
-                ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", truncate_to_line(path, 80)))
-                    .field("paths")
-                    .action("give the absolute path of an existing file or folder")
+                ApiError::new(
+                    ApiErrorKind::UnknownFile,
+                    format!("there is no file or folder `{}`", truncate_to_line(path, 80)),
+                )
+                .field("paths")
+                .action("give the absolute path of an existing file or folder")
             })?;
             if !paths.contains(&found) {
                 paths.push(found);

@@ -127,8 +127,9 @@ fn normalize_names(corpus: &Corpus) -> NormalizedMapping {
         }
         mapped.insert(name, canonical[place]);
     }
-    let mut answer =
-        Answer::new("capitalised names of several words; Jaro-Winkler similarity, the most frequent spelling stands");
+    let mut answer = Answer::new(
+        "capitalised names of several words; Jaro-Winkler similarity, the most frequent spelling is canonical",
+    );
     answer.parameter("threshold", SAME_NAME);
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.75 };
     if spellings.left_out() > 0 {
@@ -217,7 +218,7 @@ fn normalize_versions(corpus: &Corpus, package: Option<&str>) -> NormalizedMappi
         }
     }
     let VersionTable { seen, forms, unreadable: odd } = found;
-    let mut answer = Answer::new("a package name with a version behind it, as semantic versions; missing parts are 0");
+    let mut answer = Answer::new("versions after a package name, as semantic versions; missing parts are 0");
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.9 };
     if !odd.is_empty() {
         let files = sort_by_view(corpus, &odd);
@@ -288,7 +289,7 @@ fn normalize_code(request: &ValidRequest, corpus: &Corpus) -> NormalizedMapping 
         "black" => {
             "black's rules that need no parser: line ends, blank lines, quotes, spaces after commas and around ="
         }
-        _ => "line ends, tabs and blank lines; other languages than the one asked for are left out",
+        _ => "line ends, tabs and blank lines; code in other languages than the requested one is left out",
     });
     answer.parameter("style", style);
     let (mut mapping, mut unstyled) = (Vec::new(), BTreeSet::new());
@@ -320,7 +321,7 @@ fn normalize_code(request: &ValidRequest, corpus: &Corpus) -> NormalizedMapping 
     }
     if !unstyled.is_empty() {
         let files = sort_by_view(corpus, &unstyled);
-        let detail = "the style is for another language: plain was applied";
+        let detail = "the style is for another language: `plain` was applied";
         answer.push_unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
     }
     answer.confidence = if mapping.is_empty() { 0.0 } else { 0.95 };

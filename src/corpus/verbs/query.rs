@@ -170,9 +170,8 @@ async fn report_vanished_roots(answer: &mut Answer, page: &[SessionFile]) -> Api
 }
 
 fn build_answer(request: &ValidRequest, filter: &Filter, found: &FilterResult, page: &[SessionFile]) -> Answer {
-    let mut answer = Answer::new(
-        "exact boolean evaluation of three values: what depends on a missing value is neither true nor false",
-    );
+    let mut answer =
+        Answer::new("exact three-valued logic: a condition that depends on a missing value is neither true nor false");
     let (most, offset) = request.page();
     let left = found.ids.len().saturating_sub(offset + page.len());
     if left > 0 {
@@ -180,7 +179,7 @@ fn build_answer(request: &ValidRequest, filter: &Filter, found: &FilterResult, p
     }
     if !found.undecided.is_empty() {
         let fields: Vec<&str> = filter.fields().iter().map(|it| it.name).collect();
-        let detail = format!("undecided, because a value is missing of one of {}", fields.join(", "));
+        let detail = format!("undecided, because one of these fields has no value: {}", fields.join(", "));
         answer.push_unknown(Unknown::new("no_value", found.undecided.len()).files(&found.undecided).detail(detail));
     }
     answer.coverage = Some((found.seen - found.undecided.len()) as f64 / found.seen as f64);

@@ -78,7 +78,7 @@ fn score_authority(request: &ValidRequest, corpus: &Corpus) -> Answer {
 
 fn score_freshness(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let baseline = trace::baseline_date(request, corpus);
-    let mut answer = Answer::new("halves with every year of age");
+    let mut answer = Answer::new("a score that halves with every year of age");
     answer.parameter("baseline_date", dates::day_of(baseline));
     answer.parameter("half_life_days", HALF_LIFE);
     let mut undated = Vec::new();
@@ -131,7 +131,8 @@ pub(crate) fn topic_coverage(paper: &CorpusDocument, topic: &str) -> TopicCovera
 
 fn score_coverage(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let topic = request.text("topic").unwrap_or_default();
-    let mut answer = Answer::new("share of the topic's words (half), how often (three tenths), a heading (two tenths)");
+    let mut answer =
+        Answer::new("weights: share of the topic's words 0.5, their frequency 0.3, a heading with them 0.2");
     answer.parameter("topic", topic);
     let score = |paper: &CorpusDocument| {
         let found = topic_coverage(paper, topic);

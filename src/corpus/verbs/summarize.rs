@@ -35,7 +35,8 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.push_unknown(
-            Unknown::new("withheld_wording", withheld).detail("the sources give advice there; read them in place"),
+            Unknown::new("withheld_wording", withheld)
+                .detail("texts with advice are left out; read them at their locations"),
         );
     }
     Ok(answer)
@@ -63,8 +64,8 @@ pub(crate) fn check_wording(verb: &Verb, answer: &Answer) -> ApiResult<()> {
     if find_advice(&answer.data).is_none() && around.into_iter().all(|it| find_advice(&it).is_none()) {
         return Ok(());
     }
-    Err(ApiError::new(ApiErrorKind::Internal, "the summary contains advice, and is withheld")
-        .action("EXTRACT and COMPARE give the sources word by word"))
+    Err(ApiError::new(ApiErrorKind::Internal, "the summary is withheld, because it contains advice")
+        .action("use EXTRACT or COMPARE, which quote the sources verbatim"))
 }
 
 fn is_advice(text: &str) -> bool {
@@ -120,8 +121,9 @@ fn topic_coverage(request: &ValidRequest, corpus: &Corpus) -> Answer {
 
 fn decision_inputs(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let question = request.text("question").unwrap_or_default();
-    let mut answer =
-        Answer::new("options by lists for and against and by tables; points by heading; agreement by shared stems");
+    let mut answer = Answer::new(
+        "options from lists of pros and cons and from tables; points by heading; agreement by shared stems",
+    );
     answer.parameter("question", question);
     let approaches: Vec<Approach> =
         pros_cons::find_approaches(corpus).into_iter().filter(|it| fits_question(it, question, corpus)).collect();
@@ -133,7 +135,7 @@ fn decision_inputs(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let mut unknowns: Vec<Value> = bare.iter().map(|it| json!({"type": "no_evidence", "option": it})).collect();
     if options.is_empty() {
         unknowns
-            .push(json!({"type": "no_options", "reason": "no list for and against, and no table, fits the question"}));
+            .push(json!({"type": "no_options", "reason": "no list of pros and cons and no table fits the question"}));
     }
     let taking: Vec<&CorpusDocument> =
         corpus.documents.iter().filter(|it| approaches.iter().any(|own| own.has(it.file))).collect();
@@ -286,7 +288,7 @@ fn comparison_matrix(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answe
             format!("`{advice}` asks for advice, so it cannot be a field"),
         )
         .field("schema")
-        .action("COMPARE consensus lists what documents advise"));
+        .action("use COMPARE with the form consensus, which lists what documents advise"));
     }
     let items = request.fields["items"].as_array().cloned().unwrap_or_default();
     let papers =

@@ -1,4 +1,4 @@
-//! Baselines of DELTA: sessions and results, with their files as they were at that time.
+//! Baselines of DELTA: sessions and results, with their files as they were when the session or result was made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MAX_BASELINE_DOCUMENTS: usize = 10_000;
 pub(crate) struct DeltaBaseline {
     /// Name of the baseline: `session 4`, or `result r-…`.
     pub(crate) name: String,
-    /// Files of the baseline that could be read at that time.
+    /// Files that could be read when the baseline was made.
     pub(crate) files: BTreeMap<FileId, SessionFile>,
     /// Whether the metadata of the files is known, as it is for a session, so that filters of a view can be applied.
     pub(crate) has_metadata: bool,

@@ -45,7 +45,7 @@ pub(crate) fn find_file(known: &[(FileId, &str)], given: &Value, field: &str) ->
             let numbers: Vec<String> = several.iter().take(MAX_CANDIDATES).map(FileId::to_string).collect();
             Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{field}` matches {} documents", several.len()))
                 .field(field)
-                .action(format!("give one of the numbers {}", numbers.join(", "))))
+                .action(format!("give one of the file ids {}", numbers.join(", "))))
         }
     }
 }

@@ -76,7 +76,9 @@ impl CorpusApi {
     ) -> ApiResult<(Selection, Option<DeltaBaseline>)> {
         let unfit = |why: &str| {
             let refusal = ApiError::new(ApiErrorKind::UnknownResult, format!("`{id}` cannot be a baseline: {why}"));
-            refusal.field("baseline").action("INGEST makes a session, which is a baseline for any number of documents")
+            refusal
+                .field("baseline")
+                .action("use a session as the baseline: INGEST makes one, for any number of documents")
         };
         let booked = self.stored_result(id).await?.ok_or_else(|| unknown_result(id, "baseline"))?;
         let envelope: Value = serde_json::from_str(&booked.envelope).unwrap_or_default();
@@ -87,8 +89,8 @@ impl CorpusApi {
             let selection = if is_whole { self.current_files_below(&past, selection).await? } else { selection };
             return Ok((selection, Some(DeltaBaseline::from_session(&past))));
         }
-        let documents: Vec<BaselineDocument> =
-            serde_json::from_str(&booked.documents).map_err(|_| unfit("it lists no documents, or too many"))?;
+        let documents: Vec<BaselineDocument> = serde_json::from_str(&booked.documents)
+            .map_err(|_| unfit("it lists no documents, or more than a baseline may have"))?;
         let files = documents.into_iter().map(BaselineDocument::into_file);
         let earlier = DeltaBaseline::from_result(id, files.map(|it| (it.file, it)).collect());
         let selection = match view_reference(request) {
@@ -101,7 +103,8 @@ impl CorpusApi {
         Ok((selection, Some(earlier)))
     }
 
-    /// Resolves the view of an earlier request to its current files. A session resolves to its paths, as it never changes.
+    /// Resolves the view of an earlier request to its current files. A session never changes, so it resolves to the current
+    /// files below the paths that it ingested.
     async fn resolve_view_again(&self, asked: &ValidRequest) -> ApiResult<Selection> {
         let mut selection = self.resolve_view(asked).await?;
         if let Some(past) = selection.snapshot.clone() {

@@ -147,7 +147,7 @@ impl Selection {
     }
 }
 
-/// How a request names its view.
+/// The view that a request names: a saved view, a session, or all files if it names none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ViewReference<'r> {
     Warehouse,
@@ -211,7 +211,7 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
     let text = |name: &str| match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` is empty or no text")).field(name)),
+        Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, format!("`{name}` must be non-empty text")).field(name)),
     };
     let name = || {
         let name = text("name")?
@@ -328,7 +328,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
             Some(Value::Bool(follows)) => *follows,
             Some(_) => {
                 return Err(
-                    ApiError::new(ApiErrorKind::TypeError, "`auto_update` is not true or false").field("auto_update")
+                    ApiError::new(ApiErrorKind::TypeError, "`auto_update` must be true or false").field("auto_update")
                 );
             }
         };
@@ -342,7 +342,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     }
     match files {
         Some(Value::Array(files)) if !files.is_empty() && files.len() <= 10_000 => Ok(NewView::Set(files.clone())),
-        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` must be a list of files").field("files")),
+        _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` must be a list of 1 to 10,000 files").field("files")),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Creates a document from a file of a session and its parsed document of that time.
+/// Creates a document from a file of a session and its document as parsed when the session was made.
 fn document_then(file: &SessionFile, reading: Arc<ParsedDocument>) -> Option<CorpusDocument> {
     Some(CorpusDocument {
         file: file.file,
@@ -58,7 +58,7 @@ impl CorpusApi {
                 ApiError::new(ApiErrorKind::UnknownSession, format!("there is no session {session}")).field("session");
             match known.last() {
                 Some(last) => refusal.action(format!("the last session is {last}")),
-                None => refusal.action("INGEST makes one"),
+                None => refusal.action("use INGEST to make a session"),
             }
         })
     }
@@ -161,7 +161,7 @@ pub(crate) fn check_has_text(request: &ValidRequest, selection: &Selection) -> A
     if ["QUERY", "DELTA", "EXPLAIN_FAILURE"].contains(&request.verb.name) {
         return Ok(());
     }
-    Err(ApiError::new(ApiErrorKind::MetadataOnly, format!("session {} holds metadata, no texts", past.session))
+    Err(ApiError::new(ApiErrorKind::MetadataOnly, format!("session {} holds metadata but no texts", past.session))
         .field("session")
         .action("INGEST the same paths with mode full")
         .action("or leave out `session`: the warehouse has the current texts"))

@@ -30,7 +30,7 @@ impl SessionSnapshot {
     }
 }
 
-/// Returns the unknown that reports missing facts, for a session in mode `minimal`.
+/// Returns the entry for the answer's `unknowns` that reports the missing facts of a session in mode `minimal`.
 pub(crate) fn missing_facts(past: &SessionSnapshot) -> Option<Unknown> {
     let detail = "the session was ingested in mode minimal: metadata of texts is not known";
     past.metadata_only.then(|| Unknown::new("metadata_only", past.files.len()).detail(detail))
