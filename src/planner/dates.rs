@@ -11,7 +11,7 @@ use chrono::{DateTime, Datelike, Days, Months, NaiveDate, Weekday};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     start: NaiveDate,
-    /// Exclusive end; `None` if open.
+    /// First day after the period; `None` if the period has no end.
     end: Option<NaiveDate>,
     /// Whether the period needs no preposition: `modified yesterday`, but not `modified 2021`.
     stands_alone: bool,

@@ -78,7 +78,7 @@ const CONNECTOR_PHRASES: &[&str] = &[
     "deal with",
     "dealing with",
 ];
-/// Phrases at the end of a question about files that are not searched.
+/// Phrases at the end of a question for files. They are left out of the search text.
 const TAIL_PHRASES: &[&str] =
     &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
 const FILLER_PHRASES: &[&str] = &[
@@ -129,7 +129,7 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
 fn restrict_to_mail(head: &mut Head, span: attachment_questions::AttachmentSpan) {
     head.extensions = file_types::mail_extensions();
     if span.names_mail {
-        // The mail is the file to find, even if the question names a file type for the attachment first.
+        // The mail is the file to find, even if the question begins with the file type of the attachment.
         *head = Head { opening: Opening::Find, extensions: file_types::mail_extensions(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }

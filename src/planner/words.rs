@@ -51,7 +51,8 @@ impl Words {
         self.0.iter().skip(index).take(LOOKAHEAD_WORDS).map(|it| it.normalized.as_str()).collect()
     }
 
-    /// Returns the length in words of `phrase` if it begins at word `index`. Single blanks separate its words.
+    /// Returns the length in words of `phrase` if the question has it at word `index`. `phrase` has single blanks between
+    /// words.
     pub(super) fn match_phrase(&self, index: usize, phrase: &str) -> Option<usize> {
         let mut length = 0;
         for word in phrase.split(' ') {

@@ -91,7 +91,7 @@ pub(super) fn period_of_word(word: &str) -> Option<crate::model::TablePeriod> {
     }
 }
 
-/// Whether the next word may be a month: `in May`, but not `may we`.
+/// Whether the word before a month name shows that it is a month: `in May`, but not `we may`.
 pub(super) fn may_precede_month(word: &str) -> bool {
     matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
 }

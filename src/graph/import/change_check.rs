@@ -197,7 +197,7 @@ impl<'a> IoEdges<'a> {
                 Some(("circular", format!("the edge would close the cycle {} -> {to}", self.path_text(&way))))
             }
             PathSearch::Unknown => {
-                Some(("circular", "the edge is on a cycle, which is not shown because the search limit was reached".into()))
+                Some(("circular", "the edge is on a cycle, not shown because the search limit was reached".into()))
             }
         }
     }

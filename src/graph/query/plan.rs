@@ -33,8 +33,7 @@ pub(crate) enum Step {
     HasType(Slot, Vec<u16>, bool),
     /// The entity in the slot has a matching value of an attribute.
     AttributeMatches(Slot, String, TextMatch),
-    /// The entity in the slot has an outgoing edge of each relation, which has several numbers if several schemas declare
-    /// it.
+    /// The entity in the slot has an outgoing edge of each relation; one that several schemas declare has several numbers.
     HasOutgoing(Slot, Vec<Vec<u16>>),
     /// A path leads from the entity in the first slot to the one in the second slot.
     Path(Slot, Slot, Automaton),
@@ -154,8 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles all conditions on one entity with a single slot: with a slot for each, a wildcard `_` would be several
-    /// entities.
+    /// Uses a single slot for all conditions on an entity, because two slots of a wildcard `_` may hold different entities.
     fn compile_shape(
         &mut self,
         term: &Term,
