@@ -261,8 +261,7 @@ async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec
     Ok(parts)
 }
 
-/// Extracts the document of a file again, if the graph needs more than its passages. `None` if it does not, or if the file
-/// is unreadable.
+/// Extracts the document of a file again. `None` if the graph needs only its passages, or if the file is unreadable.
 async fn reread_document(reads: &GraphInputs, record: &FileRecord) -> Option<Document> {
     if record.state != FileState::Indexed || !extract::is_reread(record.kind) {
         return None;

@@ -30,8 +30,7 @@ impl GraphService {
         Ok(with_notes(value, if elaborate { Vec::new() } else { cut }, self.state_note()))
     }
 
-    /// Searches the index for the words that a query expects in chunks. Returns the entities of the matching chunks, and
-    /// notes about truncated results.
+    /// Searches the index for the words in `fts` conditions. Returns matching entities, and notes about truncated results.
     async fn texts(&self, view: &View, query: &Query) -> Result<(TextResults, Vec<String>)> {
         let (mut texts, mut cut) = (TextResults::new(), Vec::new());
         for words in answer::index_texts(query) {

@@ -265,8 +265,7 @@ impl Snapshot {
         self.is_fact_of[node as usize]
     }
 
-    /// Returns the attributes of an entity, except its name: key, value, and index in `origins` of the source that states
-    /// it.
+    /// Returns the attributes of an entity, except its name: key, value, and index in `origins` of the stating source.
     pub(crate) fn attributes(&self, node: NodeIx) -> impl Iterator<Item = (&str, &str, u32)> {
         let get = |it: Symbol| self.symbols.get(it);
         self.attributes.row(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))

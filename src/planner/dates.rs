@@ -1,4 +1,4 @@
-//! Parses dates in English questions into periods of whole days. Pure: the caller passes today's date.
+//! Parses dates in English questions into periods of whole days. Pure functions: the caller passes today's date.
 //!
 //! `last week` is the previous week, Monday to Sunday; months, quarters and years work alike. `the last week` and
 //! `the past week` begin seven days before today; `the last 3 months` works alike. A month without a year is the latest

@@ -1,5 +1,5 @@
 //! Turns phrases of a question into metadata filters: dates, sizes, owners, folders. A phrase becomes a filter only where it
-//! clearly describes files: `files from 2021` does, `sales in 2021` is a subject to search for. Pure.
+//! clearly describes files: `files from 2021` does, `sales in 2021` is a subject to search for. Pure functions.
 
 use chrono::NaiveDate;
 

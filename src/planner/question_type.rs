@@ -1,4 +1,4 @@
-//! Parses the start of a question: what it asks for (`find`, `how many`) and the noun for files after that. Pure.
+//! Parses the start of a question: what it asks for (`find`, `how many`) and the noun for files after that. Pure functions.
 
 use chrono::NaiveDate;
 

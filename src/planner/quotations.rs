@@ -1,4 +1,4 @@
-//! Finds the quoted parts of a question. Pure.
+//! Finds the quoted parts of a question. Pure functions.
 //!
 //! The positions of closing quotes are indexed once per question. A search from each opening quote would take quadratic time
 //! for a question with ten thousand quotes that are never closed.

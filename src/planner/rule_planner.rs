@@ -1,4 +1,4 @@
-//! Plans a question by rules, without a model: operators such as `ext:pdf`, then English phrases. Pure.
+//! Plans a question by rules, without a model: operators such as `ext:pdf`, then English phrases. Pure functions.
 
 use chrono::NaiveDate;
 

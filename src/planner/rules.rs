@@ -1,4 +1,4 @@
-//! The English rules of the planner: intent, metadata filters and search text of a question. Pure.
+//! The English rules of the planner: intent, metadata filters and search text of a question. Pure functions.
 //!
 //! A wrong filter excludes the answer, while a missing filter only leaves more files to rank. Therefore a rule matches only
 //! clear words. A file type becomes a filter where the user looks for files of that type (`find PDFs about ...`) or in one

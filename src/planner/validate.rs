@@ -1,4 +1,4 @@
-//! Validates query plans made by a caller or a model. Pure.
+//! Validates query plans made by a caller or a model. Pure functions.
 
 use chrono::{DateTime, Utc};
 

@@ -14,8 +14,7 @@ const FULL_BLOCK_ROWS: usize = 29;
 /// Maximum number of tables per document; further ones are ignored, because some documents draw thousands of frames as
 /// tables.
 const MAX_TABLES: usize = 1_000;
-/// Maximum number of columns; further cells of a row are dropped, because detecting the types of columns takes time for
-/// each.
+/// Maximum number of columns; further cells of a row are dropped, because the type of each column must be detected.
 const MAX_COLUMNS: usize = 1_000;
 
 /// Rows of one table, or of a part of a table, collected from blocks.

@@ -380,8 +380,7 @@ impl QuestionParser<'_> {
                 self.confidence = 0.8;
                 Some(Some(*only))
             }
-            // Of columns with net, tax and gross amounts, `money_columns` leaves only gross, because gross is what was
-            // paid.
+            // Of net, tax and gross columns, `money_columns` returns only the gross column, because gross is what was paid.
             (_, [only]) => {
                 self.confidence = 0.7;
                 Some(Some(*only))
@@ -449,8 +448,7 @@ impl QuestionParser<'_> {
             ) || it == "most"
                 || it == "meisten"
         });
-        // Values such as water levels do not add up. If the question has no word for a sum, groups are certain only with
-        // one row each.
+        // Values such as water levels do not add up: unless the question asks for a sum, each group must have only one row.
         let adds_up = is_sum || measure.is_some_and(|it| self.is_money(it));
         match &label {
             Label::Column(column) if !adds_up => {

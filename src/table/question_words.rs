@@ -45,7 +45,7 @@ const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon
 pub(super) enum WordMeaning {
     Most,
     Least,
-    /// The row or group that costs most.
+    /// Asks for the row or group that costs most, such as `costliest`.
     Dearest,
     Cheapest,
     Sum,

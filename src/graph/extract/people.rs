@@ -26,8 +26,7 @@ const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 
 /// Extracts the people and tags in a text.
 pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
-    // Also reads metadata from the first chunk: if the file was not parsed again, the metadata are at the start of this
-    // chunk.
+    // Also reads metadata from the first chunk, which begins with the metadata if the file was not parsed again.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     if text.kind == Some(BlockKind::Metadata) || is_first {
         add_from_metadata(text, maker);

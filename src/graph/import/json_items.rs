@@ -57,8 +57,7 @@ impl<'a> Importer<'a> {
         importer
     }
 
-    /// Adds the nodes, sorted by the number that the file gives them, so that each gets this number; those without one are
-    /// last.
+    /// Adds the nodes, sorted by their numbers in the file, so that each gets its number; nodes without one are last.
     pub(super) fn add_nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {

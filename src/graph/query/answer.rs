@@ -87,8 +87,7 @@ fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
         }
     }
     types.retain(|it| snapshot.type_numbers(it).is_empty());
-    // Gives no note about a relation that exists as a type of facts: its facts may have no edge, if they lack two
-    // endpoints.
+    // Gives no note about a relation that is a type of facts: facts without two endpoints have no edge of the relation.
     relations.retain(|it| snapshot.relation_numbers(it).is_empty() && snapshot.type_numbers(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();

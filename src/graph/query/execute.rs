@@ -263,8 +263,7 @@ impl Execution<'_> {
             (Some(from), None) => self.bind_ends(number, from, true, right),
             (None, Some(to)) => self.bind_ends(number, to, false, left),
             (None, None) => {
-                // Charges the budget for each start that comes from the cache; otherwise repeated passes over the cache
-                // would be free.
+                // Charges the budget for each start from the cache; otherwise repeated passes over the cache would be free.
                 let is_again = self.step_matches.contains_key(&number);
                 let Some(begins) = self.matches_of(number) else { return Flow::Stop };
                 for from in begins.iter() {

@@ -77,8 +77,7 @@ impl InternerBuilder {
         let mut sorted = Vec::with_capacity(symbols.ends.len());
         let mut rest = symbols.sorted.as_slice();
         for symbol in new {
-            // Finds the position of each new string by binary search and copies the range before it, because few strings
-            // are new.
+            // Finds the position of each new string by binary search, because few are new, and copies the range before it.
             let (before, after) = rest.split_at(rest.partition_point(|it| symbols.get(*it) < symbols.get(symbol)));
             sorted.extend_from_slice(before);
             sorted.push(symbol);

@@ -31,8 +31,7 @@ struct Merger {
     relations: Vec<u16>,
     /// For each entity of the old snapshot, its index in the next one, or `DELETED`.
     nodes: Vec<NodeIx>,
-    /// For each string, whether an entity or alias of this name was added or deleted, so that edges using it are resolved
-    /// again.
+    /// For each string, whether an entity or alias of this name was added or deleted, so that its edges are resolved again.
     touched: Vec<bool>,
     next: Snapshot,
 }

@@ -36,8 +36,7 @@ impl<'a> EndResolver<'a> {
     /// Returns source, target and fact of an edge; `None` if one of its ends matches no entity.
     pub(in crate::graph) fn resolve(&mut self, said: &EdgeStatement) -> Option<(NodeIx, NodeIx, Option<NodeIx>)> {
         let (source, target) = (self.resolve_name(said.ends.source, said)?, self.resolve_name(said.ends.target, said)?);
-        // Drops an edge from a file to an alias that the file itself has, e.g. to the alias of its content if no other file
-        // has this content.
+        // Drops an edge from a file to an alias of the file itself, e.g. of its content if no other file has this content.
         let loops = source == target && self.node_by_key[said.ends.target as usize].is_none();
         (!loops).then(|| (source, target, said.ends.fact.and_then(|it| self.resolve_name(it, said))))
     }

@@ -74,8 +74,7 @@ impl SchemaSet {
         }
     }
 
-    /// Returns whether an entity can have both types, i.e. whether they have a common subtype. A type is a subtype of
-    /// itself.
+    /// Returns whether an entity can have both types, i.e. whether a type is a subtype of both. A type is its own subtype.
     pub(crate) fn share_subtype(&self, schema: &str, one: &str, other: &str) -> bool {
         let one = self.subtypes(schema, one);
         self.subtypes(schema, other).iter().any(|it| one.contains(it))

@@ -145,8 +145,7 @@ impl View {
         self.with_matching_value("name", |value| value.to_lowercase() == folded)
     }
 
-    /// Returns the visible entities, sorted, with a value of this attribute for which `passes` is true. Tests each distinct
-    /// value once.
+    /// Returns the visible entities with a value of this attribute that `passes` accepts, sorted. Tests equal values once.
     pub(crate) fn with_matching_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut last = None;

@@ -16,7 +16,7 @@ use crate::graph::tools::io_chain;
 /// Maximum number of edges or nodes in a result; `count` is the number of all matching ones.
 const MAX_ITEMS: usize = 500;
 
-/// The arguments of the tool.
+/// Arguments of the `graph_query` tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Request {

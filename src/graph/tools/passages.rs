@@ -65,8 +65,7 @@ async fn search_words(
         let hits = store.keyword_leg(&query, &files, KEYWORD_DEPTH).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
         let chunks = store.chunks(&ids).await?;
-        // Searches again if there are fewer chunks than hits: files have changed meanwhile, and their old chunks no longer
-        // exist.
+        // Searches again if chunks are missing: their files have changed since the search for hits.
         if chunks.len() == ids.len() || anew == MAX_RETRIES {
             return Ok(keep_matching(&ids, chunks, words, limit));
         }
