@@ -1,4 +1,4 @@
-//! Finds questions about mail attachments: `what was attached to the mail about rent`, `mails with attachments`. Pure functions.
+//! Finds questions about mail attachments, e.g. `what was attached to the mail`, `mails with attachments`. Pure functions.
 
 use crate::planner::file_types;
 use crate::planner::words::{Words, is_in_list};
