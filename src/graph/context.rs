@@ -13,7 +13,7 @@ use crate::graph::pending_changes::PendingChanges;
 use crate::graph::snapshot::Snapshot;
 use crate::index::Index;
 
-/// The parts of the daemon that the graph reads: files, passages, search and extraction.
+/// Services of the daemon that supply the graph with files, passages, search results and extracted text.
 #[derive(Clone)]
 pub struct GraphInputs {
     /// Lists the files and their versions.
@@ -22,19 +22,19 @@ pub struct GraphInputs {
     pub index: Index,
     /// Searches passages by meaning.
     pub asker: Asker,
-    /// Extracts the text of a file again.
+    /// Extracts the text of a file again if its passages are not enough for the graph.
     pub pool: Arc<WorkerPool>,
 }
 
-/// The state of one graph, shared by all its services and tasks.
+/// State of one graph, shared by all clones of the graph service and by its background tasks.
 pub(super) struct Shared {
     pub(super) store: GraphStore,
-    /// `None` if the graph consists of imports only.
+    /// Input from the index; `None` if the graph contains only what the user has imported.
     pub(super) inputs: Option<GraphInputs>,
     pub(super) snapshot: RwLock<Arc<Snapshot>>,
     pub(super) loaded: OnceCell<()>,
-    /// Changes that are stored but not yet published. Locked while stored data or the snapshot changes; see
-    /// `publish::WriteGuard`. `None` if the next snapshot must be rebuilt from the store.
+    /// Changes that are stored but not yet in the published snapshot; `None` if the next snapshot must be rebuilt from the
+    /// store. The mutex is also the write lock of the store and the snapshot; see `publish::WriteGuard`.
     pub(super) pending: Mutex<Option<PendingChanges>>,
     /// Whether the sync with the index has started.
     pub(super) sync_started: AtomicBool,

@@ -15,7 +15,7 @@ use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::model::GraphExtent;
 
-/// Maximum distance in edges from the start entities when the request sets none.
+/// Default maximum distance, in edges, of an exported entity from the start entities.
 const DEFAULT_HOPS: u32 = 2;
 
 /// A part of the graph to draw or export.
@@ -25,7 +25,7 @@ pub(crate) struct Subgraph {
     pub(crate) nodes: Vec<NodeIx>,
     /// Indices of the edges between these entities, sorted.
     pub(crate) edges: Vec<EdgeIx>,
-    /// Whether entities were left out because of the limit.
+    /// True if the limit on entities was reached and some were left out.
     pub(crate) truncated: bool,
 }
 

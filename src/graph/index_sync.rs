@@ -1,8 +1,9 @@
 //! Keeps the graph up to date with the index. After each catalog commit it extracts the files with a new version again, and
 //! removes the nodes and edges of deleted files.
 //!
-//! It compares the current state of the catalog with the sources of the graph, so no change is missed after a crash or after
-//! the catalog was rebuilt. The sync starts with the first question, and in every later run when the graph is opened.
+//! It compares the current state of the catalog with the sources of the graph, so no change is missed after a crash or
+//! after the catalog was rebuilt. The sync starts with the first question about the graph; in later runs of the daemon it
+//! starts as soon as the graph is opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,17 +21,17 @@ use crate::machine;
 use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSource, StoredChunk};
 use crate::store::FileSet;
 
-/// Key in the settings table of the graph, set once the graph has been used.
+/// Key in the settings table of the graph; present once the graph has been used, so that later runs start the sync at once.
 pub(super) const USED_KEY: &str = "wanted";
-/// Number of files that are extracted and stored at once.
+/// Number of files whose nodes and edges are extracted and stored as one batch.
 const BATCH_FILES: usize = 64;
 /// Minimum time between two comparisons of catalog and graph, because an index job commits many times per second.
 const MIN_INTERVAL: Duration = Duration::from_millis(150);
-/// Factor of the sleep after a piece of work: with 4, the graph works a fifth of the time while an index job runs.
+/// Ratio of sleep to work while an index job runs: with 4, the sync works a fifth of the time.
 const SLEEP_FACTOR: u32 = 4;
 /// Interval at which the snapshot is published during a long sync.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(5);
-/// Sleep after an error, usually a full disk; also the maximum sleep after a sync.
+/// Sleep before the sync tries again after an error, usually a full disk; also the maximum sleep after a success.
 const ERROR_BACKOFF: Duration = Duration::from_secs(10);
 
 /// Starts the sync as a task, unless it has been started before.
@@ -42,7 +43,7 @@ pub(super) fn start_sync(shared: &Arc<Shared>) {
     }
 }
 
-/// The stored sources of files and folders: name to path and version.
+/// Files and folders that the graph already has: the name of each source, with its path and version.
 type StoredSources = HashMap<String, (String, String)>;
 
 async fn run(shared: Weak<Shared>, reads: GraphInputs) {
@@ -77,7 +78,7 @@ async fn run(shared: Weak<Shared>, reads: GraphInputs) {
 #[derive(Default)]
 struct Differences {
     changed: Vec<FileVersion>,
-    /// New folders, each with the root that it is in.
+    /// New folders, each with the indexed root folder that contains it.
     folders: BTreeMap<PathBuf, PathBuf>,
     removed: Vec<String>,
 }
@@ -89,7 +90,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &GraphInputs, known: &mut Option<
     };
     let catalog = reads.catalog.clone();
     let (purge, work, mut present) = blocking(move || {
-        // Reads the last purge before the file versions, so the versions lack all files that this purge has removed.
+        // Reads the last purge first, so that the file versions read after it lack all files that this purge has removed.
         let purge = purge::last_done(&catalog)?;
         Ok((purge, compare(catalog.file_versions()?, &before), before))
     })
@@ -132,7 +133,8 @@ async fn apply(
             shown = Instant::now();
         }
         shared.files_behind.send_replace(all.saturating_sub((number + 1) * BATCH_FILES));
-        // Sleeps longest while an index job runs, which has priority; least while a question waits for the first build.
+        // Sleeps longest while an index job runs, because indexing has priority. Sleeps least until the first build is
+        // complete, because questions wait for it.
         let (budget, took) = (machine::budget(), begun.elapsed());
         let rest = if !reads.index.running_jobs().is_empty() {
             took * SLEEP_FACTOR
@@ -184,7 +186,7 @@ fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
         let name = extract::file_key(file.id);
         let path = file.path.to_string_lossy();
         let is_known = known.get(&name).is_some_and(|(old, version)| {
-            // A file without a content yet waits for extraction, and keeps its old content in the graph until then.
+            // A file whose content is not extracted yet counts as unchanged: the graph keeps its old content until then.
             *old == path && file.content.as_ref().is_none_or(|it| *version == version_of(it))
         });
         present.insert(name, ());
@@ -202,7 +204,7 @@ fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
     present.extend(folders.keys().map(|it| (folder_name(it), ())));
     work.removed = known.keys().filter(|it| !present.contains_key(*it)).cloned().collect();
     work.removed.sort_unstable();
-    // Compares the root too: a new root above another root changes the folders between both.
+    // A known folder counts as new if its root has changed: a new root above the old one gives the old one a parent folder.
     let is_new = |path: &Path, root: &Path| {
         known.get(&folder_name(path)).is_none_or(|(_, version)| *version != root.to_string_lossy())
     };
@@ -244,7 +246,7 @@ async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec
         let document = reread_document(reads, &record).await;
         let mut held = chunks.remove(&record.id).unwrap_or_default();
         held.sort_by_key(|it| it.chunk.ordinal);
-        // Takes the version seen by the comparison, so that the next comparison detects a later change.
+        // Stores the version that the comparison saw, so that the next comparison detects a change made since then.
         let content = contents.get(&record.id).and_then(|it| it.content.as_deref()).map(version_of);
         let source = GraphSource {
             name: extract::file_key(record.id),
@@ -259,7 +261,7 @@ async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec
     Ok(parts)
 }
 
-/// Extracts the document of a file again if the graph needs more than its passages. `None` if the file is unreadable.
+/// Extracts the document of a file again. `None` if the graph needs only its passages, or if the file is unreadable.
 async fn reread_document(reads: &GraphInputs, record: &FileRecord) -> Option<Document> {
     if record.state != FileState::Indexed || !extract::is_reread(record.kind) {
         return None;
@@ -295,7 +297,7 @@ mod tests {
         let known = known(&first);
         let again = compare(files, &known);
         assert!(again.changed.is_empty() && again.removed.is_empty() && again.folders.is_empty());
-        // One file has a new version without content yet, one has moved, and its old folder is gone.
+        // File 1 has moved out of the folder `a`, which is gone; file 2 has a new version that is not extracted yet.
         let now = compare(vec![file(1, "/w/x.md", Some("h1 2")), file(2, "/w/y.md", None)], &known);
         assert_eq!(now.changed.iter().map(|it| it.id).collect::<Vec<_>>(), [1]);
         assert_eq!(now.removed, ["folder:/w/a"]);

@@ -29,7 +29,8 @@ enum SourceState {
 }
 
 impl PendingChanges {
-    /// Records a stored change. `parts` has the content of the stored sources; if empty, it is read from the store later.
+    /// Records a change that has been stored. `parts` has the new content of the changed sources; if it is empty, the
+    /// content is read from the store later.
     pub(super) fn record(&mut self, replaced: Replacement, parts: Vec<(GraphSource, GraphPart)>) {
         self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
         self.entities.extend(replaced.entities);

@@ -14,11 +14,11 @@ use crate::model::{GraphPart, GraphSource};
 
 /// Prefix of the source names of imports: `import:NAME#PART`.
 const IMPORT_PREFIX: &str = "import:";
-/// Number of unpublished edges, in addition to an eighth of the published ones, at which changes are published early. Until
-/// then they are kept in memory as they were extracted.
+/// Changes are published early once they have more edges than this plus an eighth of the published edges, because
+/// unpublished changes are kept in memory.
 const MAX_PENDING_EDGES: usize = 50_000;
 
-/// Key in the settings table of the graph: the last purge of the index that was applied to the graph.
+/// Key in the settings table of the graph; its value is the last purge of the index that was applied to the graph.
 const PURGE_KEY: &str = "purge";
 
 /// The result of importing a graph.
@@ -52,7 +52,7 @@ impl Shared {
         self.with_write_lock(|mut turn| turn.publish()).await
     }
 
-    /// Returns the names of the imports, once for each stored part.
+    /// Returns the name of each import, repeated for each of its stored parts.
     pub(super) async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
         let shared = self.clone();
         blocking(move || {
@@ -71,7 +71,8 @@ impl Shared {
         let shared = self.clone();
         blocking(move || {
             let waiting = shared.pending.lock().unwrap_or_else(|poisoned| {
-                // The thread that panicked may have stored a change, so the next snapshot is rebuilt from the store.
+                // Discards the pending changes: the thread that panicked may have stored a change that is not among them,
+                // so the next snapshot must be rebuilt from the store.
                 shared.pending.clear_poison();
                 let mut waiting = poisoned.into_inner();
                 *waiting = None;
@@ -84,7 +85,7 @@ impl Shared {
 }
 
 impl WriteGuard<'_> {
-    /// Stores changes, which are published later, or now if there are many.
+    /// Deletes the sources `dropped` and stores `parts`. Publishes at once if many changes are pending, otherwise later.
     pub(super) fn store(&mut self, dropped: &[String], parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
         let replaced = self.shared.store.replace(dropped, &parts)?;
         let Some(waiting) = self.pending.as_mut() else { return Ok(()) };
@@ -168,8 +169,8 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Deletes entities that no source states from the store, once for each purge of the index. The flush then erases them
-    /// from the write-ahead log too.
+    /// Deletes from the store the entities that no source contains any more, once for each purge of the index. The flush
+    /// then erases them from the write-ahead log too.
     pub(super) fn apply_purge(&mut self, purge: &str) -> Result<()> {
         if self.shared.store.meta_get(PURGE_KEY)?.as_deref() == Some(purge) {
             return Ok(());
@@ -191,7 +192,7 @@ impl WriteGuard<'_> {
             builder.add_source(number, &source, part, |key| entities.get(key).copied())
         })?;
         let snapshot = builder.build();
-        // Deletes unused entities only if there are many: a few cost less than deleting them each time.
+        // Deletes unused entities only if there are many: keeping a few costs less than deleting them after each rebuild.
         if entities.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
             let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
             store.forget_unstated(&stated)?;

@@ -30,7 +30,7 @@ impl GraphService {
         Ok(with_notes(value, if elaborate { Vec::new() } else { cut }, self.state_note()))
     }
 
-    /// Searches the index for the texts of a query. Returns the matching entities, and notes about truncated results.
+    /// Searches the index for the words in `fts` conditions. Returns matching entities, and notes about truncated results.
     async fn texts(&self, view: &View, query: &Query) -> Result<(TextResults, Vec<String>)> {
         let (mut texts, mut cut) = (TextResults::new(), Vec::new());
         for words in answer::index_texts(query) {
@@ -42,7 +42,7 @@ impl GraphService {
     }
 }
 
-/// Adds notes to an answer, and sets `truncated` if there are notes about truncated results (`cut`).
+/// Adds notes to an answer. If `cut` (notes about truncated results) is not empty, also sets `truncated`.
 pub(super) fn with_notes(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
     if !cut.is_empty() {
         value["truncated"] = json!(true);

@@ -42,7 +42,7 @@ impl GraphService {
             );
         }
         let called = name.clone();
-        // Stores the parts while the text is parsed, so that a large graph is not in memory besides its text.
+        // Stores each part as soon as it is parsed, so that memory holds the text of a large graph but not also the graph.
         let fill = move |take: parts::TakePart<'_>| match format {
             GraphFormat::Json => json_format::parse_in_parts(&called, &text, take),
             GraphFormat::Text => text::parse_in_parts(&text, take),
@@ -68,7 +68,7 @@ impl GraphService {
     async fn apply(&self, change: GraphChange) -> Result<Value> {
         self.view().await?;
         let scope = self.scope.clone();
-        // Checks and writes within one write lock, so that no other change comes in between.
+        // Holds the write lock for the check and the write, so that no other change is made between them.
         let looked = self.shared.with_write_lock(move |mut turn| {
             let part = change_check::parse_change(CHANGES_IMPORT, &change)?;
             let refused = change_check::refused_edges(&View::new(turn.current(), &scope), &part);

@@ -16,7 +16,7 @@ const CODES: [(&str, &[&str]); 10] = [
     ("UC", &["UC", "USECASE"]),
 ];
 
-/// The type of entities whose id names no type.
+/// Type of an entity if its id contains no type.
 pub(crate) const PLAIN_TYPE: &str = "Node";
 
 /// Splits a semantic id into name and type. Any other id is the name of an entity of type `PLAIN_TYPE`.
@@ -42,7 +42,7 @@ pub(crate) fn is_semantic_id(text: &str) -> bool {
     split_id(text).1 != PLAIN_TYPE && is_code(code) && !text.contains(char::is_whitespace)
 }
 
-/// Returns the id that was probably meant by an id with an unknown code: the same id with the most similar code.
+/// Corrects an id with an unknown type code: returns the same id with the most similar code.
 pub(crate) fn suggest_id(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('.').collect();
     let &[name, code, number] = parts.as_slice() else { return None };

@@ -2,8 +2,8 @@
 //!
 //! Entities and edges are array indices, and strings are interned. Edges are sorted by source, relation and target (CSR),
 //! with a second index by target and one by relation. An edge takes some 30 bytes besides its evidence.
-//! [`crate::graph::snapshot::builder::Builder`] makes a snapshot, and from it the next one. So a snapshot also has the
-//! statements of its sources, which only the builder needs.
+//! [`crate::graph::snapshot::builder::Builder`] builds each snapshot from the previous one. For that, a snapshot also has
+//! data that queries do not use, e.g. what each file or import states about an entity.
 
 pub mod builder;
 pub(in crate::graph) mod interner;
@@ -25,7 +25,7 @@ pub(crate) type NodeIx = u32;
 /// Index of an edge in the arrays of a snapshot.
 pub(crate) type EdgeIx = u32;
 
-/// Unused strings may outnumber the used ones by this many; with more, the snapshot is rebuilt from the store.
+/// If unused strings outnumber the used ones by more than this, the snapshot is rebuilt from the store without them.
 const MAX_UNUSED_STRINGS: usize = 10_000;
 
 /// The qualified name of a type or a relation.
@@ -89,7 +89,7 @@ fn row_starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     starts
 }
 
-/// The evidence of an edge: a range of a chunk.
+/// The evidence of an edge: the range of a chunk in which the edge was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EvidenceSpan {
     pub(crate) chunk: Symbol,
@@ -154,7 +154,7 @@ pub struct Snapshot {
     // Types (`labels`) and relations, each sorted by qualified name.
     pub(super) labels: Vec<Label>,
     pub(super) relations: Vec<Label>,
-    // Columns of entities, sorted by id.
+    // Columns of the table of entities, sorted by id.
     pub(super) ids: Vec<u32>,
     pub(super) keys: Vec<Symbol>,
     pub(super) names: Vec<Symbol>,
@@ -167,7 +167,7 @@ pub struct Snapshot {
     pub(super) by_name: Vec<NodeIx>,
     pub(super) by_key: Vec<NodeIx>,
     pub(super) by_attribute: Vec<(Symbol, Symbol, NodeIx)>,
-    // Columns of edges, sorted by source, relation, target.
+    // Columns of the table of edges, sorted by source, relation, target.
     pub(super) outgoing: CsrRows<NodeIx>,
     pub(super) sources: Vec<NodeIx>,
     pub(super) relation_of: Vec<u16>,
@@ -175,7 +175,7 @@ pub struct Snapshot {
     pub(super) origin_of: Vec<u32>,
     pub(super) incoming: CsrRows<EdgeIx>,
     pub(super) by_relation: CsrRows<EdgeIx>,
-    // Values that few edges have, sorted by edge.
+    // Optional values of edges, stored only for the edges that have them, sorted by edge.
     pub(super) evidence: Vec<(EdgeIx, EvidenceSpan)>,
     pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
     pub(super) fact_of_edge: Vec<(EdgeIx, NodeIx)>,
@@ -183,9 +183,9 @@ pub struct Snapshot {
     pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(super) aliases: Vec<Alias>,
     pub(super) positions: Vec<u32>,
-    /// Edges whose source names an end by an alias, with the ends as the source names them.
+    /// Edges with an end that a file or import names by an alias, not by its key; with the names of both ends.
     pub(super) named_ends: Vec<(EdgeIx, EndNames)>,
-    /// Edges with an end that no entity matches, sorted by origin and position. Queries do not see them.
+    /// Edges with an end that no entity matches yet, sorted by origin and position. Queries do not see them.
     pub(super) unresolved: Vec<EdgeStatement>,
 }
 
@@ -200,7 +200,7 @@ impl Snapshot {
         self.sources.len()
     }
 
-    /// Returns the number of bytes on the heap, estimated.
+    /// Returns the estimated number of bytes on the heap.
     pub fn bytes(&self) -> usize {
         let words = self.ids.capacity() + self.keys.capacity() + self.names.capacity() + self.by_name.capacity();
         let words = words + self.by_key.capacity() + self.sources.capacity() + self.origin_of.capacity();
@@ -265,7 +265,7 @@ impl Snapshot {
         self.is_fact_of[node as usize]
     }
 
-    /// Returns the attributes of an entity, except its name, each with its origin.
+    /// Returns the attributes of an entity, except its name: key, value, and index in `origins` of the stating source.
     pub(crate) fn attributes(&self, node: NodeIx) -> impl Iterator<Item = (&str, &str, u32)> {
         let get = |it: Symbol| self.symbols.get(it);
         self.attributes.row(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
@@ -390,7 +390,7 @@ impl Snapshot {
         matching_numbers(&self.relations, means)
     }
 
-    /// Returns for each origin whether a scope includes it; `None` if the scope includes all.
+    /// Returns for each item of `origins` whether a scope includes it; `None` if the scope includes all.
     pub(crate) fn visible_origins(&self, scope: &Scope) -> Option<Vec<bool>> {
         let covered = |it: &Arc<SourceInfo>| it.path.as_deref().is_some_and(|path| scope.covers(path));
         (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())

@@ -1,4 +1,4 @@
-//! Finds questions about mail attachments: `what was attached to the mail about the pump`, `mails with attachments`. Pure.
+//! Finds questions about mail attachments, e.g. `what was attached to the mail`, `mails with attachments`. Pure functions.
 
 use crate::planner::file_types;
 use crate::planner::words::{Words, is_in_list};
@@ -8,7 +8,7 @@ const ATTACHED: &str = "attached attach attachment attachments";
 const VERBS: &str = "that which was were is are came come comes sent arrived";
 const PREPOSITIONS: &str = "to of in from with on";
 const DETERMINERS: &str = "the my our an a his her their that this those these all any";
-/// Words before `attached` that belong to the request and are not searched: `show me the files attached to`.
+/// Words before `attached` that are not part of the search text: `show me the files attached to`.
 const OPENERS: &str = "what which files file documents document was were is are the a an all any show me list find give see of my has \
      have been got please things";
 /// Words between the mail and its attachments: `mails with attachments`.

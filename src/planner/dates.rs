@@ -1,4 +1,4 @@
-//! Parses dates in English questions into periods of whole days. Pure: the caller passes today's date.
+//! Parses dates in English questions into periods of whole days. Pure functions: the caller passes today's date.
 //!
 //! `last week` is the previous week, Monday to Sunday; months, quarters and years work alike. `the last week` and
 //! `the past week` begin seven days before today; `the last 3 months` works alike. A month without a year is the latest
@@ -11,7 +11,7 @@ use chrono::{DateTime, Datelike, Days, Months, NaiveDate, Weekday};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     start: NaiveDate,
-    /// Exclusive end; `None` if open.
+    /// First day after the period; `None` if the period has no end.
     end: Option<NaiveDate>,
     /// Whether the period needs no preposition: `modified yesterday`, but not `modified 2021`.
     stands_alone: bool,

@@ -166,7 +166,7 @@ pub(super) fn parse_noun(words: &[&str]) -> Option<FileTypeNoun> {
     parse_code_noun(words).or_else(|| parse_listed_noun(words)).or_else(|| parse_extension_noun(words))
 }
 
-/// Whether all these extensions are of mail files; false for none. The dot is optional.
+/// Whether all these extensions, with or without the dot, are of mail files; false for an empty list.
 pub(super) fn is_mail(extensions: &[String]) -> bool {
     !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
 }

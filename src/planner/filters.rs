@@ -1,5 +1,5 @@
 //! Turns phrases of a question into metadata filters: dates, sizes, owners, folders. A phrase becomes a filter only where it
-//! clearly describes files: `files from 2021` does, `sales in 2021` is a subject to search for. Pure.
+//! clearly describes files: `files from 2021` does, `sales in 2021` is a subject to search for. Pure functions.
 
 use chrono::NaiveDate;
 
@@ -34,7 +34,7 @@ const FOLLOWING_WORDS: &str = "about on with without that which from in inside u
      changed created written updated owned since before after to i we are is were was have say says show please but not \
      up less more";
 
-/// The result of finding the noun or verb that shows that a condition describes files.
+/// A condition that describes files, as the noun or verb before it shows.
 struct Anchor {
     /// Index of the first word of the condition, including the link words, verb and subject before it.
     start: usize,
@@ -226,7 +226,7 @@ fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(u
     {
         start -= 1;
     }
-    // Leaves those words in the question if no noun precedes them: `what is in the contracts folder`.
+    // Leaves these words in the search text if no noun for files precedes them: `what is in the contracts folder`.
     let start = if start > 0 && find_anchor(words, start, true).is_some() { start } else { at };
     Some((start, end))
 }

@@ -1,4 +1,4 @@
-//! Decides whether a question needs L2, a deep reading of the best files, and which skills read them. Pure.
+//! Decides whether a question needs L2, which reads the best files page by page, and with which skills. Pure functions.
 
 use crate::model::L0Filters;
 use crate::planner::file_types;
@@ -146,7 +146,7 @@ fn is_stamp(words: &Words) -> bool {
     mark && !other && (contains_any(words, PAPER_NOUNS) || words.contains_any(&["show the stamp", "show me the stamp"]))
 }
 
-/// Whether the question asks about scans; `Some(true)` if it asks for scanned files only.
+/// Whether the question asks about scans: `Some(true)` if for scanned files, `Some(false)` if only for handwriting.
 fn asks_for_scan(words: &Words) -> Option<bool> {
     let paper = |it: usize| {
         is_in_list(PAPER_NOUNS, words.normalized_at(it))
@@ -176,7 +176,7 @@ fn asks_for_scan(words: &Words) -> Option<bool> {
     None
 }
 
-/// Phrases that ask what a picture shows.
+/// Phrases that ask what an image shows.
 const PICTURE_QUESTIONS: &[&str] = &[
     "what does",
     "what do",
@@ -194,7 +194,8 @@ const PICTURE_QUESTIONS: &[&str] = &[
     "is there a",
 ];
 
-/// Whether the question asks what an image shows; `Some(true)` if the image is a file of its own, such as a photo.
+/// Whether the question asks what an image shows: `Some(true)` if the image is a file of its own, such as a photo,
+/// `Some(false)` if it is a drawing such as a chart, which may be part of a document.
 fn asks_for_picture(words: &Words) -> Option<bool> {
     const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
     const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";

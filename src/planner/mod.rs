@@ -91,7 +91,7 @@ pub(crate) fn asks_for_attachments(question: &str) -> bool {
     attachment_questions::find_attachment_request(&Words::new(&syntax::split_operators(question).1)).is_some()
 }
 
-/// Whether all these extensions are of mail files. The date of a mail is when it was sent, not when its file was written.
+/// Whether all these extensions are of mail files. A date filter on mail is about when the mail was sent.
 pub(crate) fn is_mail(extensions: &[String]) -> bool {
     file_types::is_mail(extensions)
 }

@@ -20,7 +20,7 @@ use crate::planner::validate::{MAX_L2_TOP_K, validate};
 /// Maximum tokens of the model's answer; a plan takes a few hundred.
 const MAX_TOKENS: u32 = 512;
 
-/// Time limits of a call of the model. After them the rules plan instead, because a user waits for the answer.
+/// Timeouts of a call to the model. If one expires, the plan of the rules is used, because a user waits for the answer.
 const PATIENCE: Timeouts =
     Timeouts { first: Duration::from_secs(45), idle: Duration::from_secs(15), overall: Duration::from_secs(60) };
 

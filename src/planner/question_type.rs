@@ -1,4 +1,4 @@
-//! Parses the start of a question: what it asks for (`find`, `how many`) and the noun for files after that. Pure.
+//! Parses the start of a question: what it asks for (`find`, `how many`) and the noun for files after that. Pure functions.
 
 use chrono::NaiveDate;
 
@@ -213,7 +213,7 @@ fn parse_nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Opt
     if file_types::is_mail(&extensions) && may_follow_mail(words, at, today) {
         return Some((at, plural, extensions));
     }
-    // After `the`, a noun may be a subject (`the photos in the newspaper`); `photos in the cellar folder` asks for files.
+    // After `the`, a noun may be the topic (`the photos in the newspaper`); `photos in the cellar folder` asks for files.
     let the = words.normalized_at(start.wrapping_sub(1)) == "the";
     let announced = !bare || clear && !the;
     (may_follow_noun(words, at, bare) && (announced || may_follow_ambiguous_noun(words, at, plural)))

@@ -1,4 +1,4 @@
-//! Finds the quoted parts of a question. Pure.
+//! Finds the quoted parts of a question. Pure functions.
 //!
 //! The positions of closing quotes are indexed once per question. A search from each opening quote would take quadratic time
 //! for a question with ten thousand quotes that are never closed.
@@ -54,13 +54,13 @@ impl QuoteIndex {
     }
 }
 
-/// The first of the indexed positions `places` at or after byte `from` of `text`, a suffix of the question.
+/// Returns the first position in `places` at or after byte `from` of `text`, which is a suffix of the question.
 fn next_position(places: &[usize], text: &str, from: usize) -> Option<usize> {
     let left = text.len() - from;
     places.get(places.partition_point(|it| *it > left)).map(|it| text.len() - it)
 }
 
-/// The quoted text with escaped quotes unescaped and whitespace collapsed.
+/// Returns the quoted text with escaped quotes unescaped and whitespace collapsed.
 fn unescape(quoted: &str) -> String {
     let (mut value, mut escaped) = (String::new(), false);
     for character in quoted.chars() {

@@ -1,4 +1,4 @@
-//! Plans a question by rules, without a model: operators such as `ext:pdf`, then English phrases. Pure.
+//! Plans a question by rules, without a model: operators such as `ext:pdf`, then English phrases. Pure functions.
 
 use chrono::NaiveDate;
 
@@ -38,7 +38,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
         return Err(Error::invalid("the question has only exclusions").hint("add words to find"));
     }
     let listed = only_operators || matches!(reading.intent, "list" | "count");
-    // Searches a question without search text as typed, for example one of only punctuation.
+    // Searches for the question as typed if the rules leave no search text, e.g. if it is only punctuation.
     let text = reading.text.or_else(|| (!listed).then(|| question.to_string()));
     let plan = QueryPlan {
         intent: if only_operators { "list" } else { reading.intent }.into(),

@@ -1,4 +1,4 @@
-//! The English rules of the planner: intent, metadata filters and search text of a question. Pure.
+//! The English rules of the planner: intent, metadata filters and search text of a question. Pure functions.
 //!
 //! A wrong filter excludes the answer, while a missing filter only leaves more files to rank. Therefore a rule matches only
 //! clear words. A file type becomes a filter where the user looks for files of that type (`find PDFs about ...`) or in one
@@ -78,7 +78,7 @@ const CONNECTOR_PHRASES: &[&str] = &[
     "deal with",
     "dealing with",
 ];
-/// Phrases at the end of a question about files that are not searched.
+/// Phrases at the end of a question for files. They are left out of the search text.
 const TAIL_PHRASES: &[&str] =
     &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
 const FILLER_PHRASES: &[&str] = &[
@@ -129,7 +129,7 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
 fn restrict_to_mail(head: &mut Head, span: attachment_questions::AttachmentSpan) {
     head.extensions = file_types::mail_extensions();
     if span.names_mail {
-        // The mail is the file to find, even if the question names a file type for the attachment first.
+        // The mail is the file to find, even if the question begins with the file type of the attachment.
         *head = Head { opening: Opening::Find, extensions: file_types::mail_extensions(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }

@@ -1,4 +1,4 @@
-//! Parses file sizes in the English text of a question, such as `5 MB`. Pure.
+//! Parses file sizes in the English text of a question, such as `5 MB`. Pure functions.
 
 use crate::units::{parse_size, unit_bytes};
 

@@ -1,4 +1,4 @@
-//! Parses the search operators that users may type in any question. Pure.
+//! Parses the search operators that users may type in any question. Pure functions.
 //!
 //! | operator | meaning |
 //! |---|---|

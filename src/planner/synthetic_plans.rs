@@ -1,4 +1,5 @@
-//! Generates training data for a planner (`vic synthetic-plans`): questions from templates, and the rules' plans. Pure.
+//! Generates training data for a planner (`vic synthetic-plans`): questions from templates, and the plans of the
+//! rules. Pure functions.
 //!
 //! Each line is `{"question": "...", "plan": {...}}`, where the plan has the fields of [`QueryPlan`]. The same count, seed
 //! and day give the same lines.

@@ -1,4 +1,4 @@
-//! Validates query plans made by a caller or a model. Pure.
+//! Validates query plans made by a caller or a model. Pure functions.
 
 use chrono::{DateTime, Utc};
 
@@ -64,7 +64,7 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         let bare = extension.trim_start_matches('.');
         if bare.is_empty() || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/') {
             return Err(
-                Error::invalid(format!("`extensions` holds `{extension}`, not an extension")).hint("write e.g. `.pdf`")
+                Error::invalid(format!("`extensions` has `{extension}`, not an extension")).hint("write e.g. `.pdf`")
             );
         }
     }

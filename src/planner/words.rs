@@ -1,4 +1,4 @@
-//! A question as a list of words; each word records whether a rule has turned it into a filter. Pure.
+//! A question as a list of words; each word records whether a rule has turned it into a filter. Pure functions.
 
 /// Maximum number of words that a rule looks ahead; two dates with their conjunction need half as many. Without the limit, a
 /// long question would cost a hundred million steps.
@@ -51,7 +51,7 @@ impl Words {
         self.0.iter().skip(index).take(LOOKAHEAD_WORDS).map(|it| it.normalized.as_str()).collect()
     }
 
-    /// Returns the length in words of `phrase` if it begins at word `index`. Single blanks separate its words.
+    /// Returns the length in words of `phrase`, whose words single blanks separate, if the question has it at word `index`.
     pub(super) fn match_phrase(&self, index: usize, phrase: &str) -> Option<usize> {
         let mut length = 0;
         for word in phrase.split(' ') {

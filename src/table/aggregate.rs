@@ -70,7 +70,7 @@ pub(super) fn total_rows(table: &Table, rows: &[usize]) -> HashSet<usize> {
 
 fn is_total(table: &Table, row: usize) -> bool {
     let Some(first) = (0..table.width()).map(|it| table.cell(row, it)).find(|it| !it.is_empty()) else { return false };
-    // Skips long cells quickly; no word in the list is longer.
+    // Skips long cells early: no word in `TOTAL_WORDS` has so many bytes.
     first.len() < 24 && TOTAL_WORDS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
 }
 

@@ -206,7 +206,7 @@ fn row_label(row: &TableRow, asked: &ParsedQuestion) -> String {
     if cells.is_empty() { row.place.clone() } else { cells.join(", ") }
 }
 
-/// Formats the key of a month for the answer: `2025-03` -> `March 2025`.
+/// Formats the key of a group for the answer; a month `2025-03` becomes `March 2025`, any other key stays the same.
 fn format_key(key: &str, asked: &ParsedQuestion) -> String {
     let Label::Period(_, TablePeriod::Month) = asked.label else { return key.to_string() };
     let Some((year, month)) = key.rsplit_once('-') else { return key.to_string() };

@@ -9,7 +9,7 @@ use crate::table::grid::Table;
 use crate::table::header::is_blank;
 use crate::table::number::{self, CellNumber, NumberFormat};
 
-/// Number of rows that decide the type of a column.
+/// Number of rows at the start of a table that `sample` reads to detect the type of a column.
 const SAMPLE_ROWS: usize = 1_000;
 /// Maximum number of distinct units counted in a column; further units are ignored.
 const MAX_UNITS: usize = 100;

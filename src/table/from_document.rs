@@ -8,13 +8,13 @@ use crate::table::cell_range::{column_letters_of_range, column_number, rows_of_c
 use crate::table::grid::{Grid, Place, Table};
 use crate::table::header;
 
-/// Only a block with this many rows may continue in the next block, because parsers of text and web pages split a table
-/// after 30 rows, and one of them may be the line below the header of a Markdown table.
+/// Minimum rows of a block whose table may continue in the next block. Parsers of text and web pages split a table after 30
+/// rows, and one of these may be the line below the header of a Markdown table, which is not a row here.
 const FULL_BLOCK_ROWS: usize = 29;
 /// Maximum number of tables per document; further ones are ignored, because some documents draw thousands of frames as
 /// tables.
 const MAX_TABLES: usize = 1_000;
-/// Maximum number of columns; further cells of a row are dropped, because the type of each column is analysed.
+/// Maximum number of columns; further cells of a row are dropped, because the type of each column must be detected.
 const MAX_COLUMNS: usize = 1_000;
 
 /// Rows of one table, or of a part of a table, collected from blocks.
@@ -24,7 +24,7 @@ struct TablePart {
     grid: Grid,
     places: Vec<Place>,
     anchors: Vec<Anchor>,
-    /// Number of rows in the last blocks that share one anchor.
+    /// Number of rows in the last block, or in all last blocks that have the same anchor.
     rows_of_last: usize,
 }
 

@@ -91,7 +91,7 @@ fn can_be_header(grid: &Grid, row: usize, first: usize) -> bool {
     filled > 0 && (0..grid.max_width()).all(fits)
 }
 
-/// Counts the columns in which `row` differs in type from the cells below, and those are numbers, dates or years.
+/// Counts the columns whose cell in `row` has another type than most cells below, which are numbers, dates or years.
 fn typed_columns(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
         let own = cell_kind(grid.cell(row, *column));
@@ -139,8 +139,8 @@ fn has_double_header(grid: &Grid, row: usize) -> bool {
     told > 0 && (spans && lower > 1 || told == typed && typed > 1 && told * 2 >= grid.max_width())
 }
 
-/// Returns unique column names. The names in two header rows are joined; a column without a name gets its letters. `left`
-/// is the number of the table's first column on the sheet.
+/// Returns unique column names. The names in two header rows are joined; a column without a name is named by its letters,
+/// such as `C`. `left` is the number of the table's first column on the sheet.
 pub(super) fn column_names(grid: &Grid, found: &HeaderRows, left: usize) -> Vec<String> {
     let letters = |column: usize| column_letters(left + column);
     let mut names: Vec<String> = Vec::new();

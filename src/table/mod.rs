@@ -1,4 +1,4 @@
-//! Tables of a document (`vic table`): filters, groups, exact aggregates, and the rows that prove them. Pure.
+//! Tables of a document (`vic table`): filters, groups, exact aggregates, and the rows that prove them. Pure functions.
 //!
 //! [`tables_of_document`] returns the tables, [`run_request`] executes a request on them, and [`answer::answer_question`]
 //! answers a question in words if its meaning is certain. One file per step: `from_document` joins the blocks into which

@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Numbers as written, and as they are shown.
+    /// Cells with a number, and the expected decimal form.
     const NUMBERS: &[(&str, &str)] = &[
         ("1,234.56", "1234.56"),
         ("1.234,56", "1234.56"),

@@ -99,7 +99,7 @@ fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t 
     }
     if found.is_empty() {
         return Err(
-            Error::not_found(format!("`{}` holds no table", request.path)).hint("`vic read` shows what it holds")
+            Error::not_found(format!("`{}` contains no table", request.path)).hint("`vic read` shows its content")
         );
     }
     let number = request.table.unwrap_or(1);
@@ -132,7 +132,7 @@ impl<'q> Query<'q> {
             }
         };
         if request.aggregates.len() > MAX_VALUES {
-            return Err(Error::invalid(format!("more than {MAX_VALUES} aggregates requested")).field("aggregates"));
+            return Err(Error::invalid(format!("a request has at most {MAX_VALUES} aggregates")).field("aggregates"));
         }
         let column = |it: &TableAggregate| {
             let found =
@@ -141,10 +141,10 @@ impl<'q> Query<'q> {
         };
         let aggregates = request.aggregates.iter().map(column).collect::<Result<_>>()?;
         if request.per.is_some() && request.group_by.is_none() {
-            return Err(Error::invalid("`per` needs a column of dates to group by").field("per"));
+            return Err(Error::invalid("`per` needs `group_by`: a column of dates").field("per"));
         }
         if request.by.is_some() && request.top.is_none() {
-            return Err(Error::invalid("`by` needs `top`: a number of rows or groups").field("by"));
+            return Err(Error::invalid("`by` needs `top`: the maximum number of rows or groups").field("by"));
         }
         request.top.map(|it| checked_limit("top", Some(it), 1)).transpose()?;
         Ok(Query { table, request, decimal, limit: checked_limit("limit", request.limit, DEFAULT_ROWS)?, aggregates })
@@ -166,11 +166,11 @@ impl<'q> Query<'q> {
             warnings.push(format!("{ragged} rows have fewer or more cells than the header"));
         }
         if self.table.head_rows == 0 {
-            warnings.push("no row looks like a header: the columns are named by letters".into());
+            warnings.push("no header row was detected, so the columns are named by letters".into());
         }
         if matched.undefined > 0 {
             warnings.push(format!(
-                "{} rows do not count: the filter compares a cell that is empty or of another type",
+                "{} rows are excluded: a cell that the filter compares is empty or not of its column's type",
                 matched.undefined
             ));
         }
@@ -185,7 +185,7 @@ impl<'q> Query<'q> {
             }
         }
         if !self.table.is_whole {
-            warnings.push("a limit cut the text of the file: later rows are not counted".into());
+            warnings.push("the text of the file was cut at a limit: later rows are not counted".into());
         }
         warnings
     }
@@ -201,7 +201,7 @@ impl<'q> Query<'q> {
         let column = self.column(by, "by")?;
         if !matches!(column.kind, ColumnType::Number | ColumnType::Date) {
             let text = format!(
-                "most cells of `{}` are neither numbers nor dates, so they have no order",
+                "cannot sort by `{}`: most of its cells are neither numbers nor dates",
                 self.table.heads[column.index]
             );
             return Err(Error::invalid(text).field("by"));
@@ -257,7 +257,7 @@ impl<'q> Query<'q> {
     fn group_rows(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let column = self.column(name, "group_by")?;
         if self.request.per.is_some() && column.kind != ColumnType::Date {
-            let text = format!("most cells of `{}` are not dates: they have no period", self.table.heads[column.index]);
+            let text = format!("most cells of `{}` are not dates, which `per` needs", self.table.heads[column.index]);
             return Err(Error::invalid(text).field("per"));
         }
         let totals = total_rows(self.table, rows);
@@ -309,14 +309,14 @@ impl<'q> Query<'q> {
     /// Returns the index of the aggregate that groups are sorted by.
     fn sort_value_index(&self) -> Result<usize> {
         if self.request.top.is_some() && self.aggregates.is_empty() {
-            return Err(Error::invalid("`top` of groups needs an aggregate, e.g. a column's sum").field("aggregates"));
+            return Err(Error::invalid("`top` needs an aggregate to sort groups by, e.g. a sum").field("aggregates"));
         }
         let Some(name) = &self.request.by else { return Ok(0) };
         let column = column_names::resolve_column(self.table, name, "by")?;
         let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
         let head = &self.table.heads[column];
         found.ok_or_else(|| {
-            Error::invalid(format!("no aggregate of `{head}` is requested")).hint("add e.g. its sum").field("by")
+            Error::invalid(format!("no aggregate of `{head}` to sort by")).hint("add e.g. its sum").field("by")
         })
     }
 }
@@ -353,8 +353,8 @@ fn rows_by_key(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &
 fn warn_of_totals(count: usize, warnings: &mut Vec<String>) {
     match count {
         0 => {}
-        1 => warnings.push("1 row of totals is left out: it would count twice".into()),
-        _ => warnings.push(format!("{count} rows of totals are left out: they would count twice")),
+        1 => warnings.push("1 row of totals is left out: it would count other rows twice".into()),
+        _ => warnings.push(format!("{count} rows of totals are left out: they would count other rows twice")),
     }
 }
 
@@ -368,7 +368,7 @@ fn warn_of_left_out(values: &[TableValue], warnings: &mut Vec<String>) {
                 "ambiguous" => {
                     "are ambiguous (the other cells do not show which sign is the decimal separator: specify it)"
                 }
-                "unit" => "have another unit",
+                "unit" => "have a different unit than the column",
                 "too long" => "have too many digits",
                 _ => continue,
             };

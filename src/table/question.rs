@@ -380,7 +380,7 @@ impl QuestionParser<'_> {
                 self.confidence = 0.8;
                 Some(Some(*only))
             }
-            // Takes the gross amount of net, tax and gross, because gross is what was paid.
+            // Of net, tax and gross columns, `money_columns` returns only the gross column, because gross is what was paid.
             (_, [only]) => {
                 self.confidence = 0.7;
                 Some(Some(*only))
@@ -448,7 +448,7 @@ impl QuestionParser<'_> {
             ) || it == "most"
                 || it == "meisten"
         });
-        // Values such as water levels do not add up: without a word for a sum, a label is certain only if it has one row.
+        // Values such as water levels do not add up: unless the question asks for a sum, each group must have only one row.
         let adds_up = is_sum || measure.is_some_and(|it| self.is_money(it));
         match &label {
             Label::Column(column) if !adds_up => {

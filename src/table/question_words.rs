@@ -45,7 +45,7 @@ const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon
 pub(super) enum WordMeaning {
     Most,
     Least,
-    /// The row or group that costs most.
+    /// Asks for the row or group that costs most, such as `costliest`.
     Dearest,
     Cheapest,
     Sum,
@@ -91,7 +91,7 @@ pub(super) fn period_of_word(word: &str) -> Option<crate::model::TablePeriod> {
     }
 }
 
-/// Whether the next word may be a month: `in May`, but not `may we`.
+/// Whether the word before a month name shows that it is a month: `in May`, but not `we may`.
 pub(super) fn may_precede_month(word: &str) -> bool {
     matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
 }

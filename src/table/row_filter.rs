@@ -44,7 +44,7 @@ pub(super) struct RowFilter {
     columns: Vec<Column>,
 }
 
-/// The result of a filter.
+/// The rows that match a filter.
 #[derive(Debug, Default)]
 pub(super) struct MatchedRows {
     pub(super) rows: Vec<usize>,

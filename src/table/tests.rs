@@ -388,7 +388,7 @@ fn truncated_document_warns() {
     let cut = Document { truncated: true, ..document(vec![block("a | b\nc | 1\nd | 2", lines(1, 3))]) };
     let tables = tables_of_document(&cut);
     let found = run_request(&tables, &TableRequest::default()).unwrap();
-    assert!(found.truncated && found.warnings[0].contains("a limit cut the text"));
+    assert!(found.truncated && found.warnings[0].contains("was cut at a limit"));
     assert_eq!(answer::answer_question("what is the sum of b", &tables), None);
 }
 

@@ -14,7 +14,7 @@ const RENDERED_FORMATS: [&str; 4] = ["pdf", "html", "htm", "epub"];
 /// Formats of documents from which other formats are made, most likely first.
 const SOURCE_FORMATS: [&str; 12] =
     ["docx", "odt", "tex", "md", "markdown", "rst", "adoc", "org", "ipynb", "pptx", "odp", "rtf"];
-/// Confidence of a source with the same name; low, because the common name is only a hint.
+/// Confidence of an edge to a source that was found by its name; low, because equal names are only a hint.
 const NAME_CONFIDENCE: f32 = 0.7;
 const HEADER_CONFIDENCE: f32 = 0.95;
 /// Number of bytes at the start of a file that are searched for the name of its source.
@@ -26,7 +26,7 @@ static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant that a test compiles")
 });
 
-/// Adds edges to possible sources in the same folder, with the same name but a source format, if the file looks rendered.
+/// If the file has a rendered format, adds edges to files of a source format with the same name in the same folder.
 pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>) {
     let path = maker.reading.record.absolute();
     if RENDERED_FORMATS.contains(&maker.reading.record.extension.as_str()) {

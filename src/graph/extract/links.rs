@@ -19,7 +19,7 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         r#"\[[^\]\n]{0,300}\]\(\s*<?(?P<inline>[^\s<>()]+(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+["'][^\n]*?["'])?\s*\)"#,
         r"(?m:^[ ]{0,3}\[[^\]\n^][^\]\n]{0,200}\]:\s*<?(?P<definition>[^\s<>]+)>?)",
-        // Accepts `¦` for the bar, because that is how it is written in the rows of extracted tables.
+        // Accepts `¦` too, because the extracted text of a table has `¦` for a bar inside a cell.
         r"\[\[(?P<wiki>[^\[\]\n|¦]{1,200})(?:[|¦][^\[\]\n]*)?\]\]",
         r#"(?P<bare>https?://[^\s<>"'`\[\]{}|\\^]+)"#,
     ];
@@ -37,7 +37,7 @@ static PAPER: LazyLock<Regex> = LazyLock::new(|| {
 /// Extracts the references in a text.
 pub(super) fn read_links(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let is_markup = matches!(maker.reading.record.kind, FileKind::Markup | FileKind::Text | FileKind::Notebook);
-    // Skips link syntax in code, where it is more often an example than a reference.
+    // Skips link syntax in code blocks, where it is more often an example than a reference.
     let is_code = matches!(text.kind, Some(BlockKind::Code));
     for found in LINK.captures_iter(text.text) {
         let Some(whole) = found.get(0) else { continue };
@@ -97,7 +97,7 @@ pub(super) fn read_document_links(document: &Document, maker: &mut PartBuilder<'
 /// Adds a wiki link to a page given by its name or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. A link that
 /// begins with `/`, `./` or `../` is a path instead: `[[/folder/Page]]`, `[[../Page]]`.
 fn add_wiki_link(page: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
-    // Drops a backslash at the end, which tables have before the bar that separates the label.
+    // Drops a backslash at the end: Markdown tables write the bar between page and label as `\|`.
     let page = page.split('#').next().unwrap_or_default().trim().trim_end_matches('\\').trim_end();
     let page = page.strip_suffix(".md").unwrap_or(page);
     let (folder, name) = page.rsplit_once('/').unwrap_or(("", page));

@@ -25,7 +25,7 @@ pub(crate) use source_text::ExtractInput;
 /// Version of the extraction. Must be raised with every change of its results, so that all files are extracted again.
 pub(crate) const VERSION: u32 = 3;
 
-/// Returns whether files of this kind are parsed again: that is cheap, and their passages do not contain the whole file.
+/// Returns whether the graph parses files of this kind again, because that is cheap and their passages are incomplete.
 pub(crate) fn is_reread(kind: FileKind) -> bool {
     matches!(kind, FileKind::Text | FileKind::Markup | FileKind::Web | FileKind::Code | FileKind::Data | FileKind::Mail)
 }

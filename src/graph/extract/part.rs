@@ -52,8 +52,8 @@ pub(crate) enum FolderMatch {
     Exactly,
 }
 
-/// Compares the folder of the file at `path` with the folders that a link gives, which may be relative to any folder above.
-/// `alias` is the file's alias by name. Ignores case, as for names.
+/// Compares the folder of the file at `path` with the folders that a link gives, which may be relative to any folder above
+/// the file. `alias` is the alias of the file from `name_alias`. Ignores case, as names do.
 pub(crate) fn folder_match(alias: &str, path: &Path, folders: &str) -> FolderMatch {
     let lower = |it: Option<&Path>| it.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
     let (parent, wanted) = (lower(path.parent()), format!("/{}", folders.to_lowercase()));
@@ -182,7 +182,7 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Adds an edge to the alias that all files with the same content share.
+    /// Adds an edge to the alias that all files with the same content share, so that it leads to a duplicate, if any.
     pub(super) fn add_duplicates(&mut self) {
         let record = self.reading.record;
         if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {

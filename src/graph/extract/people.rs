@@ -26,7 +26,7 @@ const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 
 /// Extracts the people and tags in a text.
 pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
-    // Reads metadata from the first chunk too, which begins with them if the file was not parsed again.
+    // Also reads metadata from the first chunk, which begins with the metadata if the file was not parsed again.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     if text.kind == Some(BlockKind::Metadata) || is_first {
         add_from_metadata(text, maker);
@@ -49,7 +49,7 @@ fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     for (key, (value, range)) in text.metadata_lines() {
         let evidence = text.evidence_at(range);
         let relation = match key.as_str() {
-            // Skips a line such as `From: Larkmouth` in another format than mail, where it is not a header.
+            // Skips a line such as `From: Larkmouth` outside mail, because only mail has such headers.
             "from" | "to" | "cc" if !is_mail => continue,
             it if AUTHORS.contains(&it) => relation::AUTHORED_BY,
             it if RECIPIENTS.contains(&it) => relation::MENTIONS,

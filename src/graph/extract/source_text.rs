@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use crate::model::{Anchor, Block, BlockKind, Chunk, Document, FileRecord, GraphEvidence, StoredChunk};
 
-/// Maximum number of occurrences of the same words that are checked in a chunk.
+/// Maximum number of occurrences of a text in its chunk that are compared with the page of the text; others are ignored.
 const MAX_OCCURRENCES: usize = 100;
-/// Number of texts without a chunk for which all chunks are searched. After that, only `NEARBY_CHUNKS` near the last
-/// match are searched, because each full search costs a scan of all chunks.
+/// After this many searches without a match, only the `NEARBY_CHUNKS` chunks from the last match on are searched, because
+/// each failed search scans all chunks.
 const MAX_FULL_SCANS: usize = 200;
 const NEARBY_CHUNKS: usize = 8;
 
-/// What the graph part of one file is extracted from.
+/// Input for the extraction of nodes and edges from one file.
 pub(crate) struct ExtractInput<'a> {
     pub(crate) record: &'a FileRecord,
     /// The chunks of the file, sorted by ordinal.
@@ -48,7 +48,7 @@ impl<'a> ExtractInput<'a> {
     }
 }
 
-/// The evidence of a reference in a text, if known.
+/// The chunk and range in which a reference was found, as evidence of an edge; `None` if no chunk is known.
 pub(super) type Finding = Option<GraphEvidence>;
 
 /// A text of a file, with its location.
@@ -56,13 +56,13 @@ pub(crate) struct SourceText<'a> {
     pub(crate) text: &'a str,
     pub(crate) kind: Option<BlockKind>,
     pub(crate) anchor: &'a Anchor,
-    /// The chunk that contains the text.
+    /// The chunk that contains the text, if the file has chunks.
     pub(crate) chunk: Option<&'a StoredChunk>,
 }
 
 impl SourceText<'_> {
-    /// Returns evidence for a byte range of the text: as a range of the file if the text is verbatim, otherwise as a range
-    /// of the text of the chunk.
+    /// Returns a byte range of the text as evidence: as a range of the file if the anchor says that the text is the same as
+    /// in the file (`verbatim`), otherwise as a range of the text of the chunk.
     pub(super) fn evidence_at(&self, range: Range<usize>) -> Finding {
         let chunk = &self.chunk?.chunk;
         let (start, end) = match self.anchor.byte_start.filter(|_| self.anchor.verbatim) {
@@ -91,7 +91,8 @@ impl SourceText<'_> {
     }
 }
 
-/// Returns the position of these words in the chunk; if they occur more than once, prefers the page of the text.
+/// Returns the position of a range of the text in its chunk. If its words occur there more than once, prefers an occurrence
+/// on the page of the text.
 fn position_in_chunk(text: &SourceText<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
     if text.kind.is_none() {
         return Some(chunk.body_start as usize + range.start);

@@ -17,8 +17,8 @@ use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 const MAX_HINTS: usize = 20;
 /// Maximum number of edges in one change; a larger change is an error.
 const MAX_EDGES: usize = 10_000;
-/// Maximum number of edges visited in the search for cycles, about half a second. Until then each refusal shows its cycle;
-/// later edges on a cycle are refused without it.
+/// Maximum number of edges visited in the search for cycles, about half a second. After that, edges on a cycle are still
+/// refused, but the refusal does not show the cycle.
 const MAX_VISITED_EDGES: usize = 5_000_000;
 /// Maximum number of nodes of a cycle that a refusal shows.
 const MAX_SHOWN_NODES: usize = 20;
@@ -40,7 +40,7 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
             whole
         }
         GraphFormat::Proposals => {
-            return Err(Error::invalid("proposals cannot be applied")
+            return Err(Error::invalid("a file of proposals cannot be applied as a change")
                 .hint("import them with `vic graph import --form proposals`"));
         }
     };
@@ -183,21 +183,21 @@ impl<'a> IoEdges<'a> {
         let (from, to) = (&edge.source, &edge.target);
         let (source, target) = (self.node_number(from), self.node_number(to));
         if source == target {
-            return Some(("circular", format!("`{from}` would flow into itself")));
+            return Some(("circular", format!("the edge leads from `{from}` to itself")));
         }
         if self.has_edge(source, target) {
             return Some(("duplicate", format!("`{from} -io-> {to}` already exists")));
         }
         if self.has_edge(target, source) {
-            return Some(("bidirectional", format!("`{to} -io-> {from}` exists: it would flow both ways")));
+            return Some(("bidirectional", format!("`{to} -io-> {from}` exists, which the edge would reverse")));
         }
         match self.shortest_path(target, source) {
             PathSearch::None => None,
             PathSearch::Shortest(way) => {
-                Some(("circular", format!("it would close the cycle {} -> {to}", self.path_text(&way))))
+                Some(("circular", format!("the edge would close the cycle {} -> {to}", self.path_text(&way))))
             }
             PathSearch::Unknown => {
-                Some(("circular", "it is on a cycle, which is not shown because the search limit was reached".into()))
+                Some(("circular", "the edge is on a cycle, not shown because the search limit was reached".into()))
             }
         }
     }
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((refused.len(), refused.iter().filter(|it| it.0 == "circular").count()), (9_000, 9_000));
         let (first, last) = (&refused[0].1, &refused[8_999].1);
         assert!(first.contains("N0.FN.001 -> N1.FN.001") && first.contains("(9981 more)"), "{first}");
-        assert!(first.len() < 1_000 && last.starts_with("it is on a cycle"), "{last}");
+        assert!(first.len() < 1_000 && last.starts_with("the edge is on a cycle"), "{last}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

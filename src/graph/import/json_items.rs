@@ -12,9 +12,9 @@ use crate::graph::import::parts::{PART_ITEMS, TakePart};
 use crate::graph::semantic_id;
 use crate::model::{AT_TIME, GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphRelation, GraphSchema, IN_CONTEXT};
 
-/// Type of a context for which the file has no node.
+/// Type of the node that is created for a context if the file has no node for it.
 const CONTEXT: &str = "Context";
-/// Type of a time for which the file has no node.
+/// Type of the node that is created for a time if the file has no node for it.
 const TIME: &str = "Time";
 
 /// Collects nodes and edges in a part, and passes the part on when it is full.
@@ -27,7 +27,7 @@ pub(super) struct Importer<'a> {
     /// Key of the node with each name; `None` if several nodes have this name.
     names: HashMap<Arc<str>, Option<Arc<str>>>,
     part: GraphPart,
-    /// Whether a part has been passed on; even an empty graph has one part.
+    /// Whether a part has been passed to `take`; even an empty graph is passed on as one part.
     has_handed_over: bool,
     take: TakePart<'a>,
 }
@@ -57,7 +57,7 @@ impl<'a> Importer<'a> {
         importer
     }
 
-    /// Adds the nodes, sorted by number if they have one, so that each gets the number that it asks for.
+    /// Adds the nodes, sorted by their numbers in the file, so that each gets its number; nodes without one are last.
     pub(super) fn add_nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {
@@ -74,7 +74,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Passes on the items that remain.
+    /// Passes the last part to `take`, unless it is empty and not the only one.
     pub(super) fn finish(mut self) -> Result<()> {
         let is_empty = self.part.edges.is_empty() && self.part.nodes.is_empty();
         if is_empty && self.has_handed_over { Ok(()) } else { self.hand_on() }

@@ -24,7 +24,8 @@ pub(crate) fn parse_question(question: &GraphQuestion) -> Result<Query> {
     }
 }
 
-/// Returns the texts of a query that must be searched in the index, because only the index has the text of chunks.
+/// Returns the words of each `fts` condition on the text of chunks. The index is searched for these, because the graph does
+/// not have that text.
 pub(crate) fn index_texts(query: &Query) -> Vec<String> {
     let text = |atom: &Atom| match atom {
         Atom::FullText { key, query, .. } if key == TEXT_ATTRIBUTE => Some(query.clone()),
@@ -36,10 +37,7 @@ pub(crate) fn index_texts(query: &Query) -> Vec<String> {
     texts
 }
 
-/// Runs a query after type inference; `texts` has the entities that the index found for its texts.
-///
-/// # Errors
-/// The query has an unknown name, type or context.
+/// Runs a query after type inference; `texts` has the entities that the index found for each result of `index_texts`.
 pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain: bool) -> Result<Value> {
     let query = typecheck::infer_types(&view.snapshot, query)?;
     let contexts = resolve_contexts(&view, &query)?;
@@ -89,7 +87,7 @@ fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
         }
     }
     types.retain(|it| snapshot.type_numbers(it).is_empty());
-    // Gives no note about a relation that is the type of facts: facts without two endpoints have no edge of their relation.
+    // Gives no note about a relation that is a type of facts: facts without two endpoints have no edge of the relation.
     relations.retain(|it| snapshot.relation_numbers(it).is_empty() && snapshot.type_numbers(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();
@@ -148,7 +146,7 @@ pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
     let query = typecheck::infer_types(&view.snapshot, query)?;
     resolve_contexts(view, &query)?;
     let mut value = json!({"axql": query.to_string()});
-    // A limit that is too high for `query_ir_v1` leaves out this form only.
+    // If the limit is too high for `query_ir_v1`, leaves out only this form of the query.
     match ir::write(&query) {
         Ok(form) => value["query_ir_v1"] = form,
         Err(error) => value["notes"] = json!([error.message]),

@@ -109,8 +109,8 @@ impl Automaton {
         (1..self.next.len()).any(|state| states_in(self.next[state]).any(|next| next <= state))
     }
 
-    /// Returns the entities at the other end of the paths that begin (`forward`) or end at an entity, sorted. Each visited
-    /// edge reduces `budget`; returns `None` when it is used up.
+    /// Returns the entities at the other end of the paths that begin at an entity (`forward`) or end at it, sorted. Each
+    /// visited edge reduces `budget`; returns `None` when it is used up.
     pub(crate) fn walk(&self, view: &View, from: NodeIx, forward: bool, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let walk = Walk {
             automaton: self,
@@ -150,7 +150,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Runs the walk. Backward, a state stands for the edge to take next; forward, for the edge that was taken last.
+    /// Runs a breadth-first search. A state in `queue` is the edge crossed last, a state in `open` is one to cross next.
     fn run(&self, from: NodeIx, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let automaton = self.automaton;
         let mut found = Vec::new();
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let mut seen: std::collections::HashMap<NodeIx, StateSet> = std::collections::HashMap::new();
         let mut queue: VecDeque<(NodeIx, usize, u32)> = VecDeque::new();
         let begin = if self.forward { automaton.next[0] } else { automaton.accepting & !1 };
-        // Begins after the start state when walking forward, and with all accepting states when walking backward.
+        // The first edges to cross are those that may begin a path or, when walking backward, those that may end one.
         let mut open: Vec<(NodeIx, StateSet, u32)> = vec![(from, begin, 0)];
         loop {
             while let Some((node, states, distance)) = open.pop() {
@@ -189,7 +189,7 @@ impl Walk<'_> {
         Some(found)
     }
 
-    /// Returns whether a path may end after the edge of this state; when walking backward, whether it may begin with it.
+    /// Returns whether the edge of this state may be the last one of a path or, when walking backward, the first one.
     fn is_accepting(&self, state: usize) -> bool {
         let done = if self.forward { self.automaton.accepting } else { self.automaton.next[0] };
         done & (1 << state) != 0

@@ -1,4 +1,4 @@
-//! Executes query plans by nested loops over their steps. Results that do not depend on the binding are cached.
+//! Executes query plans by nested loops over their steps. Caches results that do not depend on the entities bound so far.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::graph::query::plan::{self, Plan, Slot, Step, TextResults};
 use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
-/// Maximum number of edges and entities visited for one query, about a second. Then the search is aborted.
+/// Maximum number of edges and entities that a query visits, which takes about a second. After that, the search is aborted.
 const VISIT_BUDGET: u64 = 10_000_000;
 /// Maximum number of entities in the caches of one query; further results are not cached.
 const MAX_CACHED: usize = 4_000_000;
-/// Number of adjacent array items that cost as much as one random access.
+/// Number of adjacent array items that cost as much as one random access, for estimates of cost.
 const ADJACENT_FACTOR: usize = 8;
 
 /// The result of executing a query.
@@ -156,7 +156,7 @@ impl Execution<'_> {
         Flow::Continue
     }
 
-    /// Runs a step that concerns one slot: checks the entity in it, or binds it to each matching one.
+    /// Runs a step with one slot: checks the entity in the slot, or binds the slot to each matching entity if it is empty.
     fn run_single(&mut self, number: usize, step: &Step) -> Flow {
         let slot = step.bound_slots()[0];
         if let Some(node) = self.binding[slot] {
@@ -196,7 +196,7 @@ impl Execution<'_> {
         Some(found)
     }
 
-    /// Returns the cost of finding all matches of a step: one for each text, less for adjacent array items.
+    /// Returns the cost of finding all matches of a step: 1 for each text to compare, 1 for `ADJACENT_FACTOR` array items.
     fn scan_cost(&self, step: &Step) -> u64 {
         let snapshot = &self.view.snapshot;
         let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.edges_of_relation(*it).len()).sum::<usize>();
@@ -263,7 +263,7 @@ impl Execution<'_> {
             (Some(from), None) => self.bind_ends(number, from, true, right),
             (None, Some(to)) => self.bind_ends(number, to, false, left),
             (None, None) => {
-                // Charges each start in later passes too: they use the cache, and would cost nothing otherwise.
+                // Charges the budget for each start from the cache; otherwise repeated passes over the cache would be free.
                 let is_again = self.step_matches.contains_key(&number);
                 let Some(begins) = self.matches_of(number) else { return Flow::Stop };
                 for from in begins.iter() {

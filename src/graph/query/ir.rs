@@ -315,7 +315,7 @@ impl JsonPath {
             .ok_or_else(|| self.field(key).unexpected(value, &format!("a whole number from {least} to {most}")))
     }
 
-    /// Returns the field of these names that exists. The names are aliases, so two of them at once are an error.
+    /// Returns the only one of these fields that exists. The names are aliases, so two of them at once are an error.
     fn one_of<'a, 'n>(&self, map: &'a Map<String, Value>, names: &[&'n str]) -> Result<Option<(&'n str, &'a Value)>> {
         let found: Vec<(&'n str, &Value)> = names.iter().filter_map(|name| Some((*name, map.get(*name)?))).collect();
         match found.as_slice() {

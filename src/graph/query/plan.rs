@@ -15,13 +15,13 @@ const REPETITION_FACTOR: f64 = 20.0;
 /// Estimated fraction of entities that meet a text condition; used to order steps.
 const MATCH_SHARE: f64 = 0.1;
 
-/// Entities of the chunks that the index found for `fts` conditions on `text`, by query text.
+/// For each text of an `fts` condition on the attribute `text`, the entities of the chunks that the index found.
 pub(crate) type TextResults = HashMap<String, Vec<NodeIx>>;
 
 /// The attribute with the text of a chunk, which is in the index but not in the graph.
 pub(crate) const TEXT_ATTRIBUTE: &str = "text";
 
-/// Index of a variable, wildcard or constant in a binding of entities.
+/// Index into a binding, which assigns entities to the variables, wildcards and constants of a query.
 pub(crate) type Slot = usize;
 
 /// One condition of a plan on the entities in one or two slots.
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     HasType(Slot, Vec<u16>, bool),
     /// The entity in the slot has a matching value of an attribute.
     AttributeMatches(Slot, String, TextMatch),
-    /// The entity in the slot has an outgoing edge of each relation; a relation may have several numbers.
+    /// The entity in the slot has an outgoing edge of each relation; one that several schemas declare has several numbers.
     HasOutgoing(Slot, Vec<Vec<u16>>),
     /// A path leads from the entity in the first slot to the one in the second slot.
     Path(Slot, Slot, Automaton),
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles all conditions on one entity with a single slot, because each `_` would get a slot of its own.
+    /// Uses a single slot for all conditions on an entity, because two slots of a wildcard `_` may hold different entities.
     fn compile_shape(
         &mut self,
         term: &Term,
@@ -269,7 +269,7 @@ impl Step {
         }
     }
 
-    /// Estimates the number of results for each binding so far; 0 for a cheap check of bound slots.
+    /// Estimates the number of results for each binding of the earlier steps; 0 for a cheap check of bound slots.
     fn estimate(&self, view: &View, bound: &[bool]) -> f64 {
         let snapshot = &view.snapshot;
         let nodes = (snapshot.nodes() as f64).max(1.0);

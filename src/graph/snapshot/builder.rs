@@ -1,18 +1,19 @@
 //! Builds a [`Snapshot`]: the first one from all sources, later ones from the previous snapshot and the changed sources.
 //!
-//! Both cases use the same code, because the first snapshot extends an empty one. The builder drops the statements of
-//! changed and deleted sources, adds the new ones, and copies everything else in order without reading its sources. The
-//! result does not depend on the history of changes:
+//! A source is a file, a folder or a part of an import. A statement is what one source says about an entity or an edge. The
+//! first snapshot extends an empty one, so both cases use the same code. The builder drops the statements of changed and
+//! deleted sources, adds their new ones, and copies all other statements without reading their sources. The result depends
+//! only on the current sources, not on earlier changes:
 //!
 //! - sources are ordered by their numbers in the store, entities by their ids, types and relations by name, and edges with
 //!   the same ends and relation by source, then by position in the source;
 //! - an entity keeps the statements of all its sources, because the first one counts and may be dropped later;
-//! - an edge keeps the names of its ends if they are not the keys of the resolved entities, and an edge with an unresolved
-//!   end is kept in a separate list. A name can resolve differently only after an entity with this key, an alias with this
-//!   name, or an entity with such an alias was added or dropped. Only edges with such names are resolved again;
-//! - schemas are kept with their sources, because of several schemas with the same name the first one counts.
+//! - an edge keeps the names of its ends if they are not the keys of the resolved entities. Edges with an unresolved end
+//!   are in a separate list. An edge is resolved again only if a name of its ends may now mean another entity, because an
+//!   entity with this key, an alias of this name, or an entity with such an alias was added or dropped;
+//! - schemas are kept with their sources: the first of several schemas with the same name counts, and may be dropped later.
 //!
-//! Only the numbers of strings depend on the history, so no visible result may depend on their order. Strings are never
+//! Only the numbers of strings depend on earlier changes, so no visible result may depend on their order. Strings are never
 //! removed; [`Snapshot::has_excess_strings`] reports when so many are unused that a full rebuild is better.
 
 use std::collections::{HashMap, HashSet};
@@ -36,7 +37,7 @@ pub struct Builder {
     pub(in crate::graph) changes: Changes,
 }
 
-/// The new statements of the changed sources. Origins are indices into `origins`.
+/// The new statements of the changed sources. Each field `origin` is an index into `origins`.
 #[derive(Default)]
 pub(in crate::graph) struct Changes {
     /// Numbers of the sources whose old statements are dropped.
@@ -91,7 +92,7 @@ impl Labels {
 }
 
 impl Builder {
-    /// Starts from an existing snapshot.
+    /// Returns a builder whose snapshot will be `old` with the changes that are added to the builder.
     pub fn extending(old: Arc<Snapshot>) -> Builder {
         Builder {
             symbols: InternerBuilder::extending(&old.symbols),
@@ -102,7 +103,7 @@ impl Builder {
         }
     }
 
-    /// Drops all statements of a source.
+    /// Drops all statements of a source, so that the next snapshot does not have them.
     pub fn drop_source(&mut self, number: i64) {
         self.changes.outdated.insert(number);
     }
@@ -124,7 +125,7 @@ impl Builder {
         let path = (!source.path.is_empty()).then(|| source.path.clone().into());
         self.changes.origins.push(Arc::new(SourceInfo { number, name: source.name.clone(), path }));
         for node in part.nodes {
-            // All keys have an id, because storing the part assigned one to each.
+            // Never skips a node: every key has an id, because storing the part assigned one to each.
             if let Some(id) = id(&node.key) {
                 self.add_entity(&node, id, origin)?;
             }

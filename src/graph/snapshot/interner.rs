@@ -42,7 +42,7 @@ impl Interner {
 /// Collects the strings of a new table.
 #[derive(Debug, Default)]
 pub(crate) struct InternerBuilder {
-    /// The existing strings, then the new ones; `sorted` covers only the existing ones until `build`.
+    /// All strings, first the existing and then the new ones. Until `build`, its index `sorted` has only the existing ones.
     symbols: Interner,
     /// Symbols of the strings that were added or looked up so far.
     numbers: HashMap<Box<str>, Symbol>,
@@ -77,7 +77,7 @@ impl InternerBuilder {
         let mut sorted = Vec::with_capacity(symbols.ends.len());
         let mut rest = symbols.sorted.as_slice();
         for symbol in new {
-            // Few strings are new, so finds the position of each by binary search, and copies the range before it.
+            // Finds the position of each new string by binary search, because few are new, and copies the range before it.
             let (before, after) = rest.split_at(rest.partition_point(|it| symbols.get(*it) < symbols.get(symbol)));
             sorted.extend_from_slice(before);
             sorted.push(symbol);

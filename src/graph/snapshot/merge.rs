@@ -11,7 +11,7 @@ use crate::graph::snapshot::{
     Alias, CsrRows, EdgeIx, EdgeStatement, EndNames, EntityStatement, Label, NodeIx, Snapshot, SourceInfo,
 };
 
-/// Stands for the new number of an item that the next snapshot does not have.
+/// Stands for the new number of an item that is not in the next snapshot, in the maps from old to new numbers.
 pub(in crate::graph) const DELETED: u32 = u32::MAX;
 
 /// An edge whose ends are resolved to entities.
@@ -22,16 +22,16 @@ struct ResolvedEdge {
     statement: EdgeStatement,
 }
 
-/// Builds the next snapshot, and maps the numbers of the old snapshot and of the changes to those of the next one.
+/// The next snapshot while it is built, with maps from the numbers of the old snapshot and the changes to its numbers.
 struct Merger {
     old: Arc<Snapshot>,
-    /// For each origin of the old snapshot, its number in the next one.
+    /// For each item of the old `origins`, its index in the new `origins`, or `DELETED`.
     origins: Vec<u32>,
     labels: Vec<u16>,
     relations: Vec<u16>,
-    /// For each entity of the old snapshot, its index in the next one.
+    /// For each entity of the old snapshot, its index in the next one, or `DELETED`.
     nodes: Vec<NodeIx>,
-    /// For each symbol, whether it is the key or alias of a changed entity, so that an edge may resolve it differently now.
+    /// For each string, whether an entity or alias of this name was added or deleted, so that its edges are resolved again.
     touched: Vec<bool>,
     next: Snapshot,
 }
@@ -44,7 +44,7 @@ impl Builder {
         let (all, kept, new) = merge_origins(&old, &said.outdated, std::mem::take(&mut said.origins));
         said.renumber(&new);
         said.entities.sort_by_key(|it| (it.id, it.origin));
-        // Takes the first statement of a source about an entity, and ignores repetitions.
+        // If a source states the same entity several times, only its first statement counts.
         let first = said.entities.chunk_by(|one, other| (one.id, one.origin) == (other.id, other.origin));
         let stated = first.map(|it| it[0].label);
         let lives = |origin: u32| kept[origin as usize] != DELETED;
@@ -68,7 +68,7 @@ impl Builder {
 }
 
 impl Changes {
-    /// Replaces the origin numbers by the positions that these origins have in the next snapshot.
+    /// Replaces each `origin`, an index into the changed sources, by the index of this source in the next snapshot.
     fn renumber(&mut self, places: &[u32]) {
         let place = |origin: &mut u32| *origin = places[*origin as usize];
         self.entities.iter_mut().for_each(|it| place(&mut it.origin));
@@ -78,7 +78,8 @@ impl Changes {
     }
 }
 
-/// Merges old and new origins, sorted by number. Also returns the new position of each old origin and of each new one.
+/// Merges the sources of the old snapshot, except `gone`, with the new ones, sorted by number. Also returns the new index
+/// of each old and of each new source.
 fn merge_origins(
     old: &Snapshot,
     gone: &HashSet<i64>,
@@ -105,7 +106,7 @@ fn merge_origins(
     (all, kept, added)
 }
 
-/// Returns the used labels, sorted by name, and for each label its new number.
+/// Returns the labels that are used, sorted by name, and a map from old to new numbers of labels.
 fn used_in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Interner) -> (Vec<Label>, Vec<u16>) {
     let mut is_used = vec![false; labels.all.len()];
     used.for_each(|it| is_used[it as usize] = true);
@@ -177,7 +178,7 @@ impl Merger {
         self.next.index_nodes();
     }
 
-    /// Adds an entity with its remaining old statements and its new ones; skips an entity without any.
+    /// Adds an entity with its remaining old statements and its new ones; skips it if it has neither.
     fn merge_entity(
         &mut self,
         known: Option<NodeIx>,
@@ -350,7 +351,7 @@ fn dedup_tail<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl F
 struct EdgeStatements<'a> {
     snapshot: &'a Snapshot,
     next: EdgeIx,
-    // Entries of edges not visited yet, in each of the lists that have entries for few edges only.
+    // The rest of each list of optional values: the entries of the edges that are still to be visited.
     evidence: &'a [(EdgeIx, crate::graph::snapshot::EvidenceSpan)],
     attributes: &'a [(EdgeIx, Symbol, Symbol)],
     derived: &'a [(EdgeIx, NodeIx)],
@@ -396,7 +397,7 @@ impl Iterator for EdgeStatements<'_> {
     }
 }
 
-/// Splits the leading items that pass off a list, and returns them.
+/// Removes the leading items that satisfy `passes` from a list, and returns them.
 fn split_prefix<'a, T>(list: &mut &'a [T], passes: impl Fn(&T) -> bool) -> &'a [T] {
     let (taken, rest) = list.split_at(list.iter().take_while(|it| passes(it)).count());
     *list = rest;

@@ -14,7 +14,7 @@ pub(in crate::graph) struct EndResolver<'a> {
     node_by_key: Vec<Option<NodeIx>>,
     /// Cache: for each alias, the first entity that has it.
     first_by_alias: HashMap<Symbol, Option<NodeIx>>,
-    /// Cache: for each name, with or without qualifying folders, the nearest files with this name.
+    /// Cache: for each file name, with the folders that a link gives before it if any, the nearest file below each folder.
     nearest_by_name: HashMap<(Symbol, Option<Symbol>), NearestFiles<'a>>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> EndResolver<'a> {
     /// Returns source, target and fact of an edge; `None` if one of its ends matches no entity.
     pub(in crate::graph) fn resolve(&mut self, said: &EdgeStatement) -> Option<(NodeIx, NodeIx, Option<NodeIx>)> {
         let (source, target) = (self.resolve_name(said.ends.source, said)?, self.resolve_name(said.ends.target, said)?);
-        // Drops a link from a file to itself by alias: a file with a unique content or name has that alias too.
+        // Drops an edge from a file to an alias of the file itself, e.g. of its content if no other file has this content.
         let loops = source == target && self.node_by_key[said.ends.target as usize].is_none();
         (!loops).then(|| (source, target, said.ends.fact.and_then(|it| self.resolve_name(it, said))))
     }
@@ -78,7 +78,7 @@ impl<'a> EndResolver<'a> {
             }
             beneath
         });
-        // Takes the shortest way: for each folder above, the distance is the way up to it plus the way down to the file.
+        // For each folder above the link, adds the steps up to this folder and down to the nearest file; takes the minimum.
         let depth = folder.components().count();
         let ways = folder.ancestors().filter_map(|above| {
             let (below, other, path, node) = *beneath.get(above)?;
@@ -89,12 +89,13 @@ impl<'a> EndResolver<'a> {
     }
 }
 
-/// Returns the folders that an edge gives before the name of its target, if any.
+/// Returns the folders that a link gives before the name of its target (`a/b` of `a/b/Page`), if any.
 fn qualifying_folders(snapshot: &Snapshot, said: &EdgeStatement) -> Option<Symbol> {
     said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == FOLDERS_ATTRIBUTE).map(|it| it.1)
 }
 
-/// Returns the files with a name. With qualifying folders, only files in them; if some match from the root, only those.
+/// Returns the files with a name. If a link gives folders before the name, returns only files in such folders; if the path
+/// of some files from the root is exactly these folders, only those files.
 fn files_named<'a>(
     snapshot: &'a Snapshot,
     keyed: &[Option<NodeIx>],

@@ -74,8 +74,7 @@ impl SchemaSet {
         }
     }
 
-    /// Returns whether an entity can have both types of a schema, because one type has a subtype (or itself) that is also a
-    /// subtype of the other.
+    /// Returns whether an entity can have both types, i.e. whether a type is a subtype of both. A type is its own subtype.
     pub(crate) fn share_subtype(&self, schema: &str, one: &str, other: &str) -> bool {
         let one = self.subtypes(schema, one);
         self.subtypes(schema, other).iter().any(|it| one.contains(it))

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::graph::snapshot::{EdgeIx, NodeIx, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
-/// A limited snapshot. Cheap to clone.
+/// A snapshot without the entities and edges that the caller must not see. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// For each origin, whether it is visible; `None` if all origins are.
+    /// For each source of the graph (file, folder or import), whether it is visible; `None` if all are.
     visible_origins: Option<Arc<Vec<bool>>>,
     /// For each entity, whether it is a hidden fact; `None` if all facts are visible.
     hidden_facts: Option<Arc<Vec<bool>>>,
@@ -42,24 +42,24 @@ impl View {
         View { hidden_facts: Some(Arc::new(closed)), ..self }
     }
 
-    /// Returns whether all entities and origins are visible; edges below the minimum confidence may still be hidden.
+    /// Returns whether all entities and sources are visible; edges below the minimum confidence may still be hidden.
     pub(crate) fn is_whole(&self) -> bool {
         self.visible_origins.is_none() && self.hidden_facts.is_none()
     }
 
-    /// Returns whether the statements of an origin are visible.
+    /// Returns whether the source with this index in `origins` is visible.
     pub(crate) fn is_origin_visible(&self, origin: u32) -> bool {
         self.visible_origins.as_ref().is_none_or(|open| open[origin as usize])
     }
 
-    /// Returns whether an entity is visible: a visible origin states it, and it is not a hidden fact.
+    /// Returns whether an entity is visible: a visible source states it, and it is not a hidden fact.
     pub(crate) fn is_visible(&self, node: NodeIx) -> bool {
         let stated = || self.snapshot.statements.row(node).iter().any(|it| self.is_origin_visible(it.origin));
         let holds = self.hidden_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
         holds && (self.visible_origins.is_none() || stated())
     }
 
-    /// Returns whether an edge is visible, without a check of its ends.
+    /// Returns whether an edge is visible; does not check whether the entities at its ends are.
     pub(crate) fn is_edge_visible(&self, edge: EdgeIx) -> bool {
         let holds = || {
             let closed = self.hidden_facts.as_ref()?;
@@ -90,7 +90,7 @@ impl View {
         self.visible_edges(self.snapshot.incoming_by_relation(node, relation).iter().copied(), Snapshot::source)
     }
 
-    /// Keeps the visible edges whose entity at the other end, which `end` returns, is visible too.
+    /// Keeps the edges that are visible and lead to a visible entity; `end` returns the entity at the other end of an edge.
     fn visible_edges<'a>(
         &'a self,
         edges: impl Iterator<Item = EdgeIx> + 'a,
@@ -145,7 +145,7 @@ impl View {
         self.with_matching_value("name", |value| value.to_lowercase() == folded)
     }
 
-    /// Returns the visible entities with a value of this attribute that passes, sorted. Tests each distinct value once.
+    /// Returns the visible entities with a value of this attribute that `passes` accepts, sorted. Tests equal values once.
     pub(crate) fn with_matching_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut last = None;

@@ -1,5 +1,5 @@
-//! The `graph_query` tool, for models that change a graph: lists edges or nodes, checks whether an edge exists, reports io
-//! chains.
+//! The `graph_query` tool, for models that change a graph: lists edges or nodes, checks whether an edge exists, reports the
+//! io chain of a function chain.
 //!
 //! Requests and results name entities by their keys, which are semantic ids such as `ReviewFeedback.FL.001` if possible.
 
@@ -16,7 +16,7 @@ use crate::graph::tools::io_chain;
 /// Maximum number of edges or nodes in a result; `count` is the number of all matching ones.
 const MAX_ITEMS: usize = 500;
 
-/// The arguments of the tool.
+/// Arguments of the `graph_query` tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Request {
@@ -184,7 +184,7 @@ fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
             let leaving = source.into_iter().flat_map(|it| snapshot.outgoing_edges(it)).filter(related);
             leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
         }
-        // Without a target id, an id selects the edges that begin or end at its node.
+        // The filter `id` without a target id selects the edges that begin or end at the node with this id.
         (Some(node), None) => {
             let leaving = node.into_iter().flat_map(|it| snapshot.outgoing_edges(it));
             let reaching = node.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());

@@ -59,8 +59,8 @@ pub(crate) fn report_chain(view: &View, chain: NodeIx) -> Value {
     report
 }
 
-/// Collects the io edges of the members of a function chain. Includes flows next to its members and the other ends of these
-/// flows, because a chain may list only functions.
+/// Collects the `io` edges of the members of a function chain. Includes each flow that such an edge connects to a member,
+/// and the entity at the other end of the flow, because a chain may list only functions.
 fn io_graph_of(view: &View, chain: NodeIx) -> IoGraph {
     let compose = view.snapshot.relation_numbers(COMPOSE);
     let mut members = BTreeSet::from([chain]);
@@ -85,7 +85,7 @@ fn io_graph_of(view: &View, chain: NodeIx) -> IoGraph {
             view.incoming_by_relation(*flow, *relation).for_each(|(_, source)| wires.add(source, *flow));
         }
     }
-    // Adds the edges that lead from function to function without a flow, too.
+    // Adds the `io` edges that lead directly from one function to another, without a flow between them.
     for node in members.iter().filter(|it| !is_flow(view, **it)) {
         for relation in &io {
             let direct = view.outgoing_by_relation(*node, *relation).filter(|(_, target)| !is_flow(view, *target));
@@ -103,7 +103,7 @@ fn is_actor(view: &View, node: NodeIx) -> bool {
     type_matches(view.snapshot.type_name(node), "ACTOR")
 }
 
-/// Lists the steps from one entity through a flow to another one: first those of actors, then in the order of reachability.
+/// Lists the steps, each from one entity through a flow to another one, in the order of `order_sources`: actors first.
 fn list_steps(view: &View, wires: &IoGraph) -> Vec<Value> {
     let reached = order_sources(view, wires);
     let mut steps = Vec::new();

@@ -26,7 +26,7 @@ const KEYWORD_DEPTH: usize = 2_000;
 const MAX_RETRIES: usize = 2;
 /// Maximum number of characters of each text in a list.
 const EXCERPT_CHARS: usize = 1_000;
-/// Maximum number of chunks of evidence that get a location, for one entity.
+/// Maximum number of chunks whose location is looked up as evidence, for one entity.
 const MAX_EVIDENCE: usize = 20;
 /// Maximum number of texts quoted as evidence, for one entity.
 const MAX_QUOTES: usize = 40;
@@ -65,7 +65,7 @@ async fn search_words(
         let hits = store.keyword_leg(&query, &files, KEYWORD_DEPTH).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
         let chunks = store.chunks(&ids).await?;
-        // Fewer chunks than hits: files have changed meanwhile and their chunks no longer exist, so searches again.
+        // Searches again if chunks are missing: their files have changed since the search for hits.
         if chunks.len() == ids.len() || anew == MAX_RETRIES {
             return Ok(keep_matching(&ids, chunks, words, limit));
         }
@@ -237,8 +237,8 @@ pub(crate) async fn add_evidence(service: &GraphService, view: &View, entity: &m
     Ok(())
 }
 
-/// Returns the location of evidence in a passage, and the range of its text from the start of the sentence to the end of the
-/// page. For evidence that is the whole passage, returns the whole passage.
+/// Returns the location of evidence in a passage, and the range of its text from the start of the sentence to the end of
+/// the page. If the evidence is the whole passage, returns the whole passage.
 fn evidence_span(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     let number = |name: &str| evidence[name].as_u64().unwrap_or(0);
     let (text, body) = (&chunk.text, chunk.body_start as usize);

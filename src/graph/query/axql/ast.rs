@@ -91,23 +91,23 @@ impl Path {
 pub enum Atom {
     /// The entity has this type or a subtype.
     Type {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Name of the type: `T`, or `S.T` for the type of schema `S`.
         type_name: String,
     },
     /// A path leads from one entity to another.
     Edge {
-        /// The start of the path.
+        /// The entity at the start of the path.
         left: Term,
         /// The relations of the edges along the path.
         path: Path,
-        /// The end of the path.
+        /// The entity at the end of the path.
         right: Term,
     },
     /// The entity has this value of an attribute.
     Equals {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Key of the attribute.
         key: String,
@@ -116,7 +116,7 @@ pub enum Atom {
     },
     /// The entity has an attribute that contains this text, ignoring case.
     Contains {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Key of the attribute.
         key: String,
@@ -125,7 +125,7 @@ pub enum Atom {
     },
     /// The entity has an attribute that contains all of these words.
     FullText {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Key of the attribute.
         key: String,
@@ -134,7 +134,7 @@ pub enum Atom {
     },
     /// The entity has an attribute within this edit distance of a text, ignoring case.
     Fuzzy {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Key of the attribute.
         key: String,
@@ -145,21 +145,21 @@ pub enum Atom {
     },
     /// The entity has an outgoing edge of each of these relations.
     HasOutgoing {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Names of the relations.
         relations: Vec<String>,
     },
     /// The entity has all of these attributes.
     Attributes {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Keys and values of the attributes.
         pairs: Vec<(String, String)>,
     },
     /// The entity has this type, outgoing edges of these relations, and these attributes.
     Shape {
-        /// The entity.
+        /// The entity to test.
         term: Term,
         /// Name of the type; `None` for any type.
         type_name: Option<String>,
@@ -180,7 +180,7 @@ pub enum Atom {
 }
 
 impl Atom {
-    /// Returns the terms of the atom, in the order of the text.
+    /// Returns the terms of the atom, in the order in which the text of the query has them.
     pub fn terms(&self) -> Vec<&Term> {
         match self {
             Atom::Edge { left, right, .. } => vec![left, right],

@@ -79,7 +79,7 @@ fn check_parts(atom: &Atom) -> Result<()> {
     }
 }
 
-/// Returns the number of conditions that an atom becomes: its parts and its constants.
+/// Returns the number of conditions to which an atom is compiled: its parts and its constants.
 fn condition_count(atom: &Atom) -> usize {
     let parts = match atom {
         Atom::Attributes { pairs, .. } => pairs.len(),

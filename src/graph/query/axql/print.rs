@@ -146,7 +146,7 @@ fn write_joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&
 fn write_repeated(f: &mut Formatter<'_>, inner: &Path, mark: char) -> fmt::Result {
     match inner {
         Path::Sequence(_) | Path::Either(_) => write!(f, "({inner}){mark}"),
-        // Needs no parentheses: `?` begins a variable only before a name, and none follows here.
+        // Needs no parentheses: the suffix `?` is not parsed as the start of a variable, because no name follows it.
         Path::Label(_) | Path::Star(_) | Path::Plus(_) | Path::Optional(_) => write!(f, "{inner}{mark}"),
     }
 }

@@ -118,7 +118,7 @@ fn form(atoms: Vec<serde_json::Value>) -> serde_json::Value {
     serde_json::json!({"version": 1, "select": ["?x"], "where": atoms})
 }
 
-// Case D12
+// Case D12 of tests/CASES.md.
 #[test]
 fn atom_lists_and_disjunct_conditions_are_bounded() {
     use serde_json::json;
@@ -155,7 +155,7 @@ fn atom_lists_and_disjunct_conditions_are_bounded() {
     ir::parse(&form(many(4))).unwrap();
     let error = ir::parse(&form(many(5))).unwrap_err();
     assert!(error.message.starts_with("a disjunct has at most 256 conditions") && error.message.ends_with("not 320"));
-    // The largest number of atoms without parts is below the limit of conditions.
+    // 64 atoms without parts, the maximum, do not exceed the limit on conditions, so the query is valid.
     let edge = |it: usize| json!({"kind": "edge", "left": format!("?v{it}"), "path": "r", "right": it});
     let all: Vec<_> = (0..64).map(edge).collect();
     assert_eq!(ir::parse(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
