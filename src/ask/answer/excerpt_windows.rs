@@ -9,7 +9,7 @@ use crate::ask::hit::{self, Passage, RankedHit};
 
 /// Maximum number of excerpts of the first hit.
 const MAX_WINDOWS: usize = 3;
-/// Maximum score difference to the best unit for a further excerpt.
+/// Further excerpts show units whose score is at most this much below the score of the best unit.
 const MAX_SCORE_GAP: f32 = 2.0;
 /// A hit with less than this fraction of the first hit's score gets `weak` in its metadata.
 const WEAK_SCORE_SHARE: f64 = 0.5;
@@ -40,7 +40,8 @@ pub(super) fn show_windows(candidates: &[Candidate], hits: &mut [RankedHit]) {
     }
 }
 
-/// Updates the metadata of a hit for another passage. Replaces `verified`, because this passage was not read again.
+/// Updates the metadata of a hit that now shows another passage. Changes `verified` to `unchanged`, because only the
+/// former passage was compared with the file.
 fn update_passage_metadata(metadata: &mut Map<String, Value>, passage: &Passage) {
     metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
     match passage.chunk.heading_path.as_slice() {
