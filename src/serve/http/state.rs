@@ -24,16 +24,16 @@ use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
 
-/// Timeout for receiving a whole body. The largest body takes less over any connection, and a client that sends single
-/// bytes cannot hold its connection forever.
+/// Timeout for receiving a whole body. Enough for the largest body over any connection, while a client that sends single
+/// bytes cannot keep its connection open forever.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum age of the cached status for callers without a key, so that a monitor that polls once a second sees every
 /// change.
 const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Cached status for callers without a key. These must not cause load, but computing a status counts all files and walks
-/// the folder of the index. Concurrent callers wait for one update and share the result.
+/// Cached status for callers without a key. Such callers must not cause load, but computing a status counts all files and
+/// walks the folder of the index. Concurrent callers wait for one update and share the result.
 #[derive(Default)]
 pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
 
