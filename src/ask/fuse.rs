@@ -142,7 +142,7 @@ fn best_first(a: &FusedFile, b: &FusedFile) -> Ordering {
     by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
 }
 
-/// Returns each chunk that a search found once, with ranks and similarity but without a score.
+/// Returns the chunks that either search found, without duplicates, with ranks and similarity but without a score.
 fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<FusedFile> {
     let mut chunks: Vec<FusedFile> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();

@@ -26,7 +26,7 @@ pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
     /// Location of the excerpt in the file.
     pub(crate) anchor: Anchor,
-    /// The best passages of the file, best first; empty for hits that are not used for an answer.
+    /// The best passages of the file, best first; empty for lower-ranked hits, which an answer does not quote.
     pub(crate) passages: Vec<Passage>,
     /// Number of the question's words in the best passages of the file or in its path.
     pub(crate) words_matched: usize,

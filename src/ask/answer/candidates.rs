@@ -15,7 +15,7 @@ use crate::model::Tier;
 
 /// Number of best hits whose passages may provide an answer.
 const MAX_HITS: usize = 4;
-/// Maximum number of units to embed, and of words in all of them: embedding may take half of the time of an answer.
+/// Maximum number of text units to embed, and of words in all of them: embedding may take half of the time of an answer.
 const MAX_EMBEDDED_UNITS: usize = 16;
 const MAX_EMBEDDED_WORDS: usize = 300;
 /// Maximum number of words of one unit that are embedded; the rest of the unit is cut off.
@@ -29,17 +29,17 @@ const MAX_EVIDENCE_CHARS: usize = 300;
 /// Maximum wait for the vectors of the units; after that, the units stay in the order of their words' scores.
 const EMBED_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// A unit of a passage that may answer the question.
+/// A text unit (sentence, list item, table row etc.) of a passage that may answer the question.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// Index of the hit that the unit is from.
+    /// Index of the hit that the text unit is from.
     pub(super) hit: usize,
-    /// Index of the passage in the passages of the hit.
+    /// Index of the passage that the text unit is from, among the passages of the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
     /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun, which may refer to it.
     before: Option<Range<usize>>,
-    /// The text of the unit as it is quoted.
+    /// The text unit as it is quoted in an answer.
     pub(super) text: String,
     /// Bit mask of the question's content words that are in the file or its path.
     pub(super) known_words: u64,
@@ -63,7 +63,7 @@ struct ComparedPassage<'a> {
     is_shown_evidence: bool,
 }
 
-/// Returns all units of the best hits, best first, scored without the cosines of units.
+/// Returns all text units of the best hits, best first, scored without embedding them.
 pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit], scale: Option<CosineScale>) -> Vec<Candidate> {
     let mut compared = Vec::new();
     for (hit, found) in hits.iter().enumerate().take(MAX_HITS) {
@@ -183,7 +183,7 @@ fn evidence_text(body: &str) -> String {
     whole[..end].to_string()
 }
 
-/// Returns a unit as a quote on one line: a table row with its column heads, other units verbatim.
+/// Returns a text unit as a quote on one line: a table row with its column names, all other units verbatim.
 fn quote_text(body: &str, unit: &Unit) -> String {
     let text = &body[unit.range.clone()];
     let text = match unit.form {
@@ -193,8 +193,7 @@ fn quote_text(body: &str, unit: &Unit) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Embeds the best units, drops the others, and sorts by the new scores. If the vectors do not arrive in time, the order
-/// stays.
+/// Embeds the best text units, drops the others, and sorts by the new scores. Keeps the order if the vectors are late.
 pub(super) async fn rerank_by_meaning(
     embedder: &dyn Embedder,
     vector: &[f32],

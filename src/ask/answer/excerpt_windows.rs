@@ -60,7 +60,7 @@ fn mark_weak(hits: &mut [RankedHit]) {
     }
 }
 
-/// Returns further excerpts of a file, around units that are not shown yet.
+/// Returns further excerpts of a file, around text units that no excerpt shows yet.
 fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
     let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| window_range(it, passage));
@@ -80,7 +80,7 @@ fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     windows
 }
 
-/// Returns the byte range of the excerpt around a unit; it does not cross pages.
+/// Returns the byte range of the excerpt around a text unit; the excerpt does not cross pages.
 fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
     let page = passage.chunk.page_around(at);
@@ -88,7 +88,7 @@ fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usi
     page.start + shown.start..page.start + shown.end
 }
 
-/// Returns the excerpt around a unit; before a table row, the head row of the table.
+/// Returns the excerpt around a text unit; for a table row, preceded by the header row of the table.
 fn window_text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
     let range = window_range(candidate, passage);

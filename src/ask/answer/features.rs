@@ -13,9 +13,9 @@ use crate::ask::{stop_words, word_runs};
 
 /// Maximum number of content words of a question, because each is a bit of a `u64`; further words are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
-/// Units with more words than this count as long.
+/// A text unit (sentence, table row etc.) with more words than this counts as long.
 const LONG_UNIT_WORDS: f32 = 60.0;
-/// Units with fewer words than this count as short.
+/// A text unit with fewer words than this counts as short.
 const SHORT_UNIT_WORDS: f32 = 4.0;
 
 /// Factor that lowers the weight of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
@@ -24,7 +24,7 @@ const SAID_BY_KIND: f32 = 0.3;
 /// Beginnings of the lines that state the title of a document or the subject of a mail, in lower case.
 const TITLE_FIELD_KEYS: [&str; 2] = ["title: ", "subject: "];
 
-/// Number of features.
+/// Number of features of a text unit.
 pub(super) const FEATURE_COUNT: usize = 23;
 
 /// Name of each feature, in the order of `Features`.
@@ -54,7 +54,7 @@ pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "file_words",
 ];
 
-/// The values of the features of one unit, in the order of [`FEATURE_NAMES`].
+/// The values of the features of one text unit, in the order of [`FEATURE_NAMES`].
 pub(super) type Features = [f32; FEATURE_COUNT];
 
 /// A parsed question, ready for comparison with many texts.
@@ -95,14 +95,14 @@ pub(super) struct WordMatch {
     calendar: bool,
 }
 
-/// The text around a unit, compared with the question.
+/// The text around a text unit, compared with the question.
 pub(super) struct UnitContext {
-    /// Words in the heading of the unit and the lines above the passage.
+    /// Words of the question in the heading of the text unit and in the lines above its passage.
     pub(super) above: WordMatch,
-    /// Words in the units directly before and after the unit.
+    /// Words of the question in the text units directly before and after this one.
     pub(super) beside: WordMatch,
     pub(super) passage: WordMatch,
-    /// Words in the path of the file and in the passages of the file that were compared.
+    /// Words of the question in the path of the file and in those of its passages that were compared.
     pub(super) file: WordMatch,
     /// Cosine of the passage, normalized by the scale of the embedding model; 0 if unknown.
     pub(super) passage_cosine: f32,
@@ -279,8 +279,8 @@ impl ParsedQuestion {
         is_title && self.field_key_match(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
     }
 
-    /// Returns the features of a unit. The first one, the unit's cosine, is set to 0; it is known only once the unit is
-    /// embedded.
+    /// Returns the features of a text unit. The first one, the unit's cosine, is set to 0; it is known only once the unit
+    /// is embedded.
     pub(super) fn features(&self, unit: &Unit, text: &str, held: WordMatch, context: &UnitContext) -> Features {
         let within = held.words | context.above.words;
         let kind_held = self.kind_match(text);

@@ -203,7 +203,7 @@ fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestio
     ParsedQuestion::parse(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
 }
 
-/// Returns both parts of a question with two parts; empty for all other questions.
+/// Returns both parts of a question that asks two things; empty for all other questions.
 fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQuestion> {
     let parts = question_kind::split_question(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);

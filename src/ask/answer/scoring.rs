@@ -1,4 +1,4 @@
-//! Turns the features of a unit into a score, and estimates the confidence of an answer. Pure functions.
+//! Turns the features of a text unit into a score, and estimates the confidence of an answer. Pure functions.
 //!
 //! A score ranks the units of one question. It is a weighted sum of features, fitted with a softmax over the units so that
 //! answering units come first. Two logistic models of the same features rate the best unit: the probability that its quote
@@ -46,7 +46,8 @@ const ANSWERABLE_MODEL: LogisticModel = LogisticModel {
     ],
 };
 
-/// Returns the score of a unit, comparable among the units of one question. `has_cosine` tells whether its cosine is known.
+/// Returns the score of a text unit, comparable among the units of one question. `has_cosine` tells whether its cosine is
+/// known.
 pub(super) fn unit_score(numbers: &Features, has_cosine: bool) -> f32 {
     weighted_sum(if has_cosine { &WITH_COSINE } else { &WITHOUT_COSINE }, numbers)
 }

@@ -1,4 +1,4 @@
-//! Selects the units to quote, and decides whether the quotes answer the question. Pure functions.
+//! Selects the text units to quote, and decides whether the quotes answer the question. Pure functions.
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::features::ParsedQuestion;
@@ -33,7 +33,8 @@ impl QuoteSelection {
     }
 }
 
-/// Selects quotes from `candidates`, best first. `parts` has both parts of a question with two parts, else it is empty.
+/// Selects quotes from `candidates`, best first. `parts` has both parts of a question that asks two things, else it is
+/// empty.
 pub(super) fn select_quotes(
     asked: &ParsedQuestion,
     parts: &[ParsedQuestion],

@@ -16,10 +16,10 @@ const HEADING_CONTEXT_LINES: usize = 3;
 /// Maximum number of characters and words before the colon of a `key: value` line.
 const MAX_KEY_CHARS: usize = 40;
 const MAX_KEY_WORDS: usize = 5;
-/// Maximum number of units of one passage; further ones are dropped.
+/// Maximum number of text units of one passage; text after them is not quoted.
 const MAX_UNITS: usize = 200;
 
-/// The form of a unit.
+/// The form of a text unit (a part of a passage that can be quoted alone).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitForm {
     /// A sentence with its full stop.
@@ -61,7 +61,7 @@ pub(super) struct Unit {
     pub(super) head: Option<Range<usize>>,
 }
 
-/// Splits a passage into units.
+/// Splits a passage into text units: sentences, list items, table rows and `key: value` lines.
 pub(super) fn split_units(body: &str) -> Vec<Unit> {
     let mut reader = UnitReader { body, units: Vec::new(), heading: None, head: None };
     let mut prose: Option<Range<usize>> = None;
@@ -95,7 +95,7 @@ pub(super) fn split_units(body: &str) -> Vec<Unit> {
     reader.units
 }
 
-/// Returns the whole passage as one unit.
+/// Returns the whole passage as one text unit.
 pub(super) fn whole_unit(body: &str) -> Unit {
     Unit { range: 0..body.len(), form: UnitForm::Field, heading: None, head: None }
 }

@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of clients whose requests are remembered; beyond it, the client that was idle longest is forgotten.
 const MAX_CLIENTS: usize = 1_024;
 
-/// Limits requests of a key at an address by a sliding window of 60 seconds.
+/// Limits the requests with each key from each IP address by a sliding window of 60 seconds.
 pub(crate) struct SlidingWindow {
     limit: u32,
     clients: Mutex<HashMap<Client, VecDeque<Instant>>>,

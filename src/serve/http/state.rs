@@ -76,7 +76,7 @@ pub(crate) struct HttpState {
 /// Maximum number of invalid keys from one address in any 60 seconds; further ones are rejected with 429.
 const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 
-/// Maximum number of public requests per second from one address, and the burst that a client may save up, so that
+/// Maximum number of requests without a key per second from one address, and of requests at once after idle time, so that
 /// several monitors behind one address can start at the same time.
 const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
 const PUBLIC_REQUEST_BURST: u32 = 100;

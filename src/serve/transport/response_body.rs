@@ -33,7 +33,7 @@ struct ResponseState {
 }
 
 impl ConnectionResponses {
-    /// Wraps the body of a response, so that reading it is tracked.
+    /// Wraps the body of a response, so that it is known when the client last accepted a piece.
     pub(crate) fn track(self: &Arc<ConnectionResponses>, body: Body) -> Body {
         let mut answers = self.lock();
         answers.started += 1;
