@@ -19,7 +19,7 @@ impl Events {
         Events(Some(sender))
     }
 
-    /// Builds and sends one event; without a receiver, does not even build it. A closed channel is ignored.
+    /// Builds and sends one event. Does nothing if the caller takes no events, or if the channel is closed.
     pub(crate) async fn send(&self, event: impl FnOnce() -> AskEvent) {
         if let Some(sender) = &self.0 {
             let _gone = sender.send(Ok(event())).await;

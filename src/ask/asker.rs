@@ -27,7 +27,7 @@ pub struct Asker {
     /// The language model that writes the summary, if one is configured.
     pub(super) llm: Option<LlmClient>,
     pub(super) privacy: PrivacyMode,
-    /// Redaction of secrets in text that is read from a file again.
+    /// Which secrets are redacted in text that is read from a file on disk while answering.
     pub(super) redaction: Redaction,
     pub(super) default_root: Option<PathBuf>,
     pub(super) db_path: PathBuf,
@@ -91,7 +91,7 @@ impl Asker {
         Ok(FileFilter { scope: self.scope.clone(), ..file_filter::resolve(filters, root)? })
     }
 
-    /// Returns the files that pass the metadata filter; the keyword and vector searches look at these only.
+    /// Returns the files that pass the metadata filter. The keyword and vector searches search only in these files.
     pub(super) async fn allowed_files(&self, filter: &FileFilter) -> Result<FileSet> {
         if filter.is_empty() {
             return Ok(FileSet::All);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
 
-/// Timeout of a check of the files of an answer. A fast disk allows a thousand checks per second.
+/// Timeout for checking all files of one answer on disk. A fast disk allows a thousand checks per second.
 pub(super) const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Result of comparing an indexed passage with the file on disk.
@@ -51,7 +51,8 @@ pub(crate) fn check_passage(record: &FileRecord, anchor: &Anchor, passage: &str)
     };
     match read_at(&mut file, start, end.saturating_sub(start)) {
         Some(bytes) if same_letters(&String::from_utf8_lossy(&bytes), passage) => CitationStatus::Verified,
-        // The bytes may differ because of their encoding or of markup between the letters, which proves nothing.
+        // Not `Changed`, because the encoding, or markup between the letters, makes even unchanged bytes differ from the
+        // passage.
         Some(_) | None => CitationStatus::Unchanged,
     }
 }
@@ -72,7 +73,7 @@ pub(crate) fn quote_is_current(record: &FileRecord, anchor: &Anchor, quote: &str
 pub(crate) fn passage_is_current(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
     match check_passage(record, anchor, passage) {
         CitationStatus::Verified | CitationStatus::Unchanged => true,
-        // The change may be in another part of the file, so looks for the passage itself.
+        // The change may be in another part of the file, so this searches for the passage itself.
         CitationStatus::Changed => !passage.trim().is_empty() && quote_is_current(record, anchor, passage.trim()),
         CitationStatus::Gone => false,
     }

@@ -40,7 +40,7 @@ fn cut_document(
     if let Some(member) = &place.member {
         window.keep_matching("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
     }
-    // Line numbers suffice if the part is unknown: the symbol in the location may have been renamed since.
+    // If lines are given and the part is unknown, uses the lines only, because the part may be a symbol that was renamed.
     let is_part_known =
         || window.document.blocks.iter().any(|it| place.part.as_ref().is_some_and(|part| it.anchor.is_part(part)));
     if let Some(part) = &place.part
@@ -71,7 +71,7 @@ struct DocumentCutter<'n> {
 }
 
 impl DocumentCutter<'_> {
-    /// Keeps the blocks whose anchor matches. If none does, the error lists the existing names of this kind.
+    /// Keeps the blocks whose anchor matches. If no block matches, the error lists the existing names of this `kind`.
     fn keep_matching(
         &mut self,
         kind: &str,
@@ -158,7 +158,7 @@ impl DocumentCutter<'_> {
             None => vec![None; (last - first + 1) as usize],
         };
         for block in &self.document.blocks {
-            // Lines with redacted text come from the document, because the raw text may still show the secret.
+            // Takes redacted lines from the document instead of the raw text, which may still show the secret.
             if raw.is_none() || block.text.contains(REDACTED) {
                 overlay_block(block, first, &mut shown);
             }
@@ -171,7 +171,7 @@ impl DocumentCutter<'_> {
     }
 }
 
-/// Returns an error unless the document has a page or line `first`; `most` is the highest one.
+/// Returns an error unless the document has a page or line `first`; `most` is its last page or line.
 fn ensure_in_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<()> {
     let there = match most {
         Some(most) if first <= most => return Ok(()),
@@ -203,7 +203,7 @@ pub(super) fn redacted_lines(lines: &[&str], range: Range<usize>, redaction: Red
     shown
 }
 
-/// Replaces shown lines by the lines of a block. Extra lines, for which its anchor has no number, join its last line.
+/// Replaces the lines in `shown` by those of a block. Lines beyond the block's line range are appended to its last line.
 fn overlay_block(block: &Block, first: u32, shown: &mut [Option<String>]) {
     let (Some(start), Some(end)) = (block.anchor.line_start, block.anchor.line_end) else { return };
     let index = |line: u32| line.checked_sub(first).map(|it| it as usize).filter(|it| *it < shown.len());

@@ -24,10 +24,10 @@ const MAX_FUNCTION_WORD_BYTES: usize = 5;
 /// Minimum length of a word in bytes to match its inflected forms; shorter words must be equal as a whole.
 const MIN_INFLECTED_BYTES: usize = 4;
 
-/// Maximum length of an ending in bytes (`s`, `ed`, `ing`): with a longer ending, it is another word.
+/// Maximum length of an inflection ending in bytes (`s`, `ed`, `ing`); a word with a longer ending counts as another word.
 const MAX_ENDING_BYTES: usize = 3;
 
-/// Returns whether a lower-case word is a function word, which says nothing about where a passage matches.
+/// Returns whether a lower-case word is a function word, such as `the`; excerpts and content words ignore these words.
 pub(super) fn is_function_word(word: &str) -> bool {
     word.len() <= MAX_FUNCTION_WORD_BYTES && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
@@ -67,7 +67,7 @@ fn same_word(wanted: &str, present: &str) -> bool {
     short == long || (is_inflected() && long.starts_with(short))
 }
 
-/// Returns the beginning of a word, which is the same with any of its endings.
+/// Returns the beginning of a word that all its inflected forms share.
 fn stable_prefix(word: &str) -> &str {
     let least = word.len().saturating_sub(MAX_ENDING_BYTES).max(MIN_INFLECTED_BYTES);
     &word[..word.floor_char_boundary(least)]

@@ -44,7 +44,8 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Parses a date or time as `units::parse_moment` does, and returns nanoseconds since the epoch. `name` is for the error.
+/// Parses a date or time as `units::parse_moment` does, and returns nanoseconds since the epoch. The error names the
+/// filter `name`.
 fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
     units::parse_moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot parse `{text}` as the date of {name}"))

@@ -37,12 +37,13 @@ pub(super) fn read_whole_line(
     Some((line.to_string(), piece - first))
 }
 
-/// Returns whether a secret overlaps a line. Reads the bytes around the line too, because a key may begin long before it.
+/// Returns whether a secret overlaps a line. Reads the bytes around the line too, because a private key may begin many
+/// lines before it.
 fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
     let end = start + line.len() as u64;
     let from = start.saturating_sub(secrets::MAX_SECRET_BYTES as u64);
     let bytes = read_range(file, from..end + secrets::MAX_SECRET_BYTES as u64)?;
-    // Decodes lossily: the surrounding bytes may begin or end within a character.
+    // Decodes lossily, because the bytes read around the line may begin or end in the middle of a character.
     let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
     let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
     let shown = before.len()..before.len() + line.len();
@@ -50,7 +51,7 @@ fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -
     Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
 }
 
-/// Reads a byte range, or the part of the range that the file has.
+/// Reads a byte range; returns fewer bytes if the file ends before the end of the range.
 pub(super) fn read_range(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start)).ok()?;
     let mut bytes = Vec::new();

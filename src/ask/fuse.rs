@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use crate::model::{ChunkId, FileId, LegHit};
 
-/// Number of best files that feedback uses. One file may be a wrong one; more than two lead away from the question.
+/// Number of best files that feedback uses. A single file may be a wrong match; more than two lead away from the question.
 const FEEDBACK_FILES: usize = 2;
 /// Weight of the feedback passages in the moved question vector; the question itself has weight 1.
 const FEEDBACK_WEIGHT: f32 = 0.7;
@@ -42,8 +42,8 @@ pub struct Weights {
 }
 
 impl Default for Weights {
-    /// Tuned for nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6 for `vector`, and 10 to 20
-    /// for `bm25_half`.
+    /// Weights with the best nDCG@10 on two collections of abstracts together. Values of 0.5 to 0.6 for `vector` and of 10
+    /// to 20 for `bm25_half` are nearly as good.
     fn default() -> Weights {
         Weights { vector: 0.55, bm25_half: 12.0 }
     }
@@ -83,7 +83,7 @@ pub struct FusedFile {
 }
 
 impl FusedFile {
-    /// Makes a chunk of a file that neither search found: the score is 0.
+    /// Makes an entry for a chunk that neither keyword nor vector search found; its score is 0.
     pub(crate) fn without_legs(file_id: FileId, chunk_id: ChunkId) -> FusedFile {
         FusedFile {
             file_id,
@@ -109,8 +109,8 @@ impl FusedFile {
         weights.score(self.feedback_similarity.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
     }
 
-    /// Makes another chunk of the file the shown one. The score of the file stays, and the former chunk stays among the
-    /// other chunks.
+    /// Selects another chunk of the file to be shown in the hit. The score of the file stays the same, and the chunk shown
+    /// so far moves to `other_chunks`.
     pub(crate) fn show_chunk(&mut self, chunk_id: &ChunkId) {
         let Some(place) = self.other_chunks.iter().position(|it| it.chunk_id == *chunk_id) else { return };
         let mut shown = self.other_chunks.swap_remove(place);
@@ -142,7 +142,7 @@ fn best_first(a: &FusedFile, b: &FusedFile) -> Ordering {
     by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
 }
 
-/// Returns each chunk that a search found once, with ranks and similarity but without a score.
+/// Returns the chunks that either search found, without duplicates, with ranks and similarity but without a score.
 fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<FusedFile> {
     let mut chunks: Vec<FusedFile> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
@@ -169,7 +169,7 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
 }
 
 /// Raises the scores of files with words of the question in their names, and sorts all files again. `share` returns the
-/// fraction of the question that the names of a file contain.
+/// fraction of the question's words that the names of a file contain.
 pub(crate) fn boost_named_files(files: &mut [FusedFile], share: impl Fn(FileId) -> Option<f32>) {
     for file in files.iter_mut() {
         file.name_share = share(file.file_id);
@@ -248,8 +248,8 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     })
 }
 
-/// Groups chunks by file and keeps the best chunk of each file. Combines the best cosine and the best BM25 of any chunks,
-/// since the words may be in one passage and the meaning in the next.
+/// Groups chunks by file and keeps the best chunk of each file. The score of a file combines the best cosine and the best
+/// BM25 of its chunks, which may be those of different chunks.
 fn merge_by_file(chunks: Vec<FusedFile>, weights: &Weights) -> Vec<FusedFile> {
     let mut files: Vec<(FusedFile, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();

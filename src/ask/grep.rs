@@ -1,8 +1,9 @@
 //! Searches the indexed text of files line by line for a pattern, in every file format.
 //!
 //! If a passage is verbatim text, its whole line is read from the current file. For other formats, the line is that of the
-//! extracted text, with a location as exact as the format allows. A line that is split between two passages is matched, and
-//! shown, piece by piece. Only a piece is shown too if the rest of the line contains a secret.
+//! extracted text, with a location as exact as the format allows. If a line is split between two passages, the pattern
+//! must match within one piece. Only the matching piece of a line is shown if it is not verbatim text, or if the rest of
+//! the line contains a secret.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -91,7 +92,7 @@ fn compile_pattern(request: &GrepRequest) -> Result<Regex> {
         )?;
     if regex.is_match("") {
         return Err(Error::invalid(format!(
-            "the pattern `{}` matches every line: it must not match empty text",
+            "the pattern `{}` matches empty text, and so every line: use one that needs at least one character",
             request.pattern
         )));
     }
@@ -147,8 +148,7 @@ fn count_matching_lines(regex: &Regex, chunk: &Chunk) -> usize {
     headings + chunk.body().lines().filter(|line| regex.is_match(line)).count()
 }
 
-/// Returns the lines of a chunk with their byte offsets: the headings above the chunk that are the line of no other chunk,
-/// then the lines of its body.
+/// Returns the lines of a chunk with their byte offsets: first the headings above the passage, then the lines of its body.
 fn lines_of<'c>(chunk: &'c Chunk, places: &PlaceIndex<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
     let headings: Vec<_> = places.headings().map(|it| (it.start, &chunk.text[it])).collect();
     let mut at = chunk.body_start as usize;
@@ -159,7 +159,8 @@ fn lines_of<'c>(chunk: &'c Chunk, places: &PlaceIndex<'_>) -> impl Iterator<Item
     }))
 }
 
-/// Returns the matching lines of a chunk, each with its location. The marked range is the first match on the line.
+/// Returns the matching lines of a chunk, each with its location. `start` and `end` of a result are the first match in the
+/// line.
 fn matching_lines(wanted: &GrepQuery<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
     let mut found = Vec::new();
     let places = chunk.places();
@@ -196,8 +197,8 @@ fn matching_lines(wanted: &GrepQuery<'_>, record: &FileRecord, chunk: &Chunk) ->
     found
 }
 
-/// Returns the text to take the context of a line from, and the number of the line in it, from 0. The text is the body of
-/// the chunk, or for a heading the whole chunk.
+/// Returns the indexed text that the context lines are taken from, and the index of the matching line in it, from 0. The
+/// text is the body of the chunk, or the whole chunk if the line is a heading.
 fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
     let begins = if start < chunk.body_start as usize { 0 } else { chunk.body_start as usize };
     (&chunk.text[begins..], chunk.text[begins..start].matches('\n').count())

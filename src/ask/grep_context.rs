@@ -19,7 +19,7 @@ const MAX_SIDE_BYTES: u64 = 64 << 10;
 /// Maximum size in bytes of all context in one answer; matches after that are shown without context.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// How many context lines a request wants for each match, and how many bytes of context the answer may still have.
+/// How many context lines a request wants for each match, and how many bytes of context may still be added to the answer.
 pub(super) struct ContextLines {
     before: usize,
     after: usize,
@@ -27,7 +27,7 @@ pub(super) struct ContextLines {
 }
 
 impl ContextLines {
-    /// Takes the numbers of context lines from a request.
+    /// Reads from a request how many context lines it wants.
     ///
     /// # Errors
     /// `InvalidArgument` if a count is above [`MAX_CONTEXT`].
@@ -46,8 +46,8 @@ impl ContextLines {
         })
     }
 
-    /// Returns the lines before and after line `at` (from 0) of the indexed `text`. If `whole` is the anchor of this line in
-    /// the file, reads the lines from the file, else takes them from `text`.
+    /// Returns the context lines of a match in line `at` (from 0) of the indexed `text`. If `whole` gives the location of
+    /// the complete line in the file, reads the context from the file, else takes it from `text`.
     pub(super) fn lines_around(
         &self,
         record: &FileRecord,
@@ -84,7 +84,7 @@ impl ContextLines {
     ) -> Option<(Vec<String>, Vec<String>)> {
         let (start, end) = (anchor.byte_start?, anchor.byte_end?);
         let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
-        // Reads further than it shows, because a secret may begin long before the first line and end after the last one.
+        // Reads more bytes than are shown, because a secret may begin far before the first line or end after the last one.
         let around = MAX_SIDE_BYTES + MAX_SECRET_BYTES as u64;
         let from = start.saturating_sub(around);
         let bytes = read_range(&mut file, from..end + around)?;
@@ -114,7 +114,8 @@ impl ContextLines {
     }
 }
 
-/// Redacts the cells of a table row that may be secret, because the header that names the columns may be out of view.
+/// Redacts every random-looking cell of a table row, because the header row, which tells the secret columns, may not be
+/// among the context lines.
 fn redact_cells(line: String, redaction: Redaction) -> String {
     if !line.contains('|') {
         return line;

@@ -11,7 +11,7 @@ use crate::ask::question::Question;
 use crate::ask::{excerpt, fuse};
 use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, display_path, display_relative};
 
-/// A hit with the data that the summary needs.
+/// A hit, with the data from which the answer and its summary are built.
 #[derive(Clone, Debug)]
 pub(crate) struct RankedHit {
     pub(crate) hit: SearchHit,
@@ -20,13 +20,13 @@ pub(crate) struct RankedHit {
     pub(crate) evidence: Option<Box<Evidence>>,
 }
 
-/// The passage behind a hit, and what is known about its match.
+/// The passage that a hit shows, with the values that tell how well it matches the question.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
     /// Location of the excerpt in the file.
     pub(crate) anchor: Anchor,
-    /// The best passages of the file, best first; empty for hits that are not used for an answer.
+    /// The best passages of the file, best first; empty for lower-ranked hits, which an answer does not quote.
     pub(crate) passages: Vec<Passage>,
     /// Number of the question's words in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
@@ -56,12 +56,12 @@ impl RankedHit {
 #[derive(Default)]
 pub(super) struct SearchOutcome {
     pub(super) hits: Vec<RankedHit>,
-    /// Number of distinct files that matched, before the limit.
+    /// Number of distinct files that matched, before `hits` was cut at the limit.
     pub(super) merged: usize,
     pub(super) warnings: Vec<String>,
     /// The vector of the question, if it was embedded.
     pub(super) vector: Option<Vec<f32>>,
-    /// Weight of each content word of the question, by word key.
+    /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn from_chunk(
 ) -> RankedHit {
     let words = &question.words;
     let body = chunk.body();
-    // Cuts the excerpt out of one page, because the citation names only one.
+    // Takes the excerpt from a single page, because the citation can name only one page.
     let page = chunk.page_around(excerpt::best_sentence(words, body).start);
     let shown = excerpt::excerpt(words, &body[page.clone()]);
     let shown = page.start + shown.start..page.start + shown.end;
@@ -111,7 +111,7 @@ pub(crate) fn from_chunk(
     RankedHit { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
-/// Makes a hit for a file whose name has the words `held` of the question.
+/// Makes a hit for a file found by its name; `held` are the words of the question that the name contains.
 pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> RankedHit {
     let names = format!("{} of {} words in the file's name ({})", held.len(), question.words.len(), held.join(", "));
     from_record(question, record, score, names)

@@ -23,7 +23,8 @@ const FIRST_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const EXTRA_FILES: usize = 10;
 /// Minimum number of files that are reranked by wording. More files did not improve the order (measured).
 const MIN_RERANKED_FILES: usize = 30;
-/// Maximum number of passages read from each of the `MAX_QUOTED_FILES` best files: any of them may have the answer.
+/// Maximum number of passages read from each of the `MAX_QUOTED_FILES` best files, because any passage may contain the
+/// answer.
 const MAX_PASSAGES_OF_BEST: usize = 16;
 /// Number of best hits that keep their passages, so that an answer can quote them.
 const MAX_QUOTED_FILES: usize = 4;
@@ -33,7 +34,7 @@ const MAX_PASSAGES_PER_FILE: usize = 5;
 /// Stored passages by file id and chunk id.
 type PassageMap = HashMap<(FileId, ChunkId), StoredChunk>;
 
-/// The hits that passed the check on disk, and what the check found out.
+/// The hits that passed the check on disk, with the changed files and the number of missing files.
 #[derive(Default)]
 struct CheckedFiles {
     found: Vec<RankedHit>,
@@ -42,7 +43,7 @@ struct CheckedFiles {
     gone: usize,
     /// Whether a write replaced passages during the search, so that the search must be repeated.
     is_stale: bool,
-    /// Weight of each content word of the question, by word key.
+    /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     word_weights: HashMap<String, f32>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct PresentedHits {
     /// Whether a write replaced passages after they were found and before they were read. Files whose passages are missing
     /// are left out.
     pub(super) is_stale: bool,
-    /// Weight of each content word of the question, by word key.
+    /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
 }
 
@@ -99,13 +100,14 @@ impl Asker {
         let version = served.store.version();
         let chunks = served.store.chunks(&wanted).await?;
         let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
-        // Reads the records within this blocking call: a separate call would cost one more hand-over between threads.
+        // Reads the catalog records inside this blocking call, because a separate call would cost one more switch of
+        // threads.
         crate::index::blocking_with_timeout(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             let chunks: PassageMap = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-            // The catalog may already describe a newer version of a file than these passages, and the check on disk would
-            // then report the old passages as unchanged.
+            // Marks the result as stale if passages were replaced meanwhile: the catalog may then describe a newer version
+            // of a file, and the check on disk would report its old passages as unchanged.
             let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
             let compared = rerank(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
@@ -157,7 +159,7 @@ fn check_files(
     looked
 }
 
-/// Returns the best passages of a file, best first, as material for an answer.
+/// Returns the passages of a file that an answer may quote, best first.
 fn quotable_passages(fused: &FusedFile, chunks: &PassageMap, scores: &HashMap<(FileId, ChunkId), f32>) -> Vec<Passage> {
     let passage = |it: &FusedFile| {
         let key = (it.file_id, it.chunk_id.clone());
@@ -169,8 +171,8 @@ fn quotable_passages(fused: &FusedFile, chunks: &PassageMap, scores: &HashMap<(F
     passages
 }
 
-/// Returns how many of the question's words are in the path or in any of the best passages of a file: the name of a signer
-/// may be in one passage, and the subject in the title.
+/// Returns how many of the question's words are in the path or in any of the best passages of a file. Counts over all
+/// these texts together, because one passage may name the signer of a contract and another its subject.
 fn words_in_file(question: &Question, record: &FileRecord, fused: &FusedFile, chunks: &PassageMap) -> usize {
     let mut text = record.found.path.to_string_lossy().into_owned();
     for stored in passage_keys(fused).filter_map(|key| chunks.get(&key)) {
@@ -190,9 +192,9 @@ pub(super) fn passage_keys(fused: &FusedFile) -> impl Iterator<Item = (FileId, C
     fused.chunks().take(MAX_PASSAGES_PER_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
-/// Makes evidence from a skill the shown passage of a file, even if plain text matched too. Shows the evidence that has
-/// most of the words missing in the file's path: a question about `idr-contract.pdf` is about the signer, not about the
-/// contract's name.
+/// Shows text that a skill (e.g. OCR) found in a file instead of the best indexed passage. Of several, shows the one with
+/// most words of the question that are not in the file's path: `who signed the idr contract` should show the signature in
+/// `idr-contract.pdf`, not the title.
 fn show_l2_evidence(
     question: &Question,
     files: &mut [FusedFile],
@@ -207,7 +209,7 @@ fn show_l2_evidence(
         for key in passage_keys(file) {
             let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
             let body = found.chunk.body();
-            // With equally many words, the shorter evidence is clearer: a signature block rather than the whole page.
+            // Of two texts with equally many words, prefers the shorter: a signature block rather than the whole page.
             let merit = (excerpt::words_present(&rest, body).len(), Reverse(body.len()));
             if best.as_ref().is_none_or(|(most, _)| merit > *most) {
                 best = Some((merit, key.1));

@@ -1,7 +1,7 @@
-//! Reads from the catalog what accompanies an answer: the searched folders, and warnings about files not indexed yet.
+//! Reads the searched folders, and warnings about files not indexed yet, from the catalog; an answer reports both.
 //!
-//! A single catalog call reads everything, in parallel with the search: each call costs two hand-overs between threads, and
-//! on an idle machine each hand-over has to wake a core.
+//! A single catalog call reads everything, in parallel with the search: each call switches threads twice, and on an idle
+//! machine each switch has to wake a core.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(super) struct SearchFolder {
     path: PathBuf,
 }
 
-/// Facts from the catalog that accompany the hits.
+/// What an answer reports about the state of the index, next to its hits.
 #[derive(Debug)]
 pub(super) struct IndexState {
     /// The searched folder, or all roots joined by `:`.
@@ -64,7 +64,7 @@ impl Asker {
     /// Reads the searched folders and the warnings about unfinished indexing.
     ///
     /// # Errors
-    /// The folder lies in no root, or the catalog cannot be read.
+    /// The folder is not in a root, or the catalog cannot be read.
     pub(super) async fn read_index_state(&self, folder: Option<&SearchFolder>) -> Result<IndexState> {
         let (catalog, scope, folder) = (self.catalog.clone(), self.scope.clone(), folder.cloned());
         crate::index::blocking(move || {

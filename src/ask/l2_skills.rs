@@ -12,20 +12,20 @@ use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};
 use crate::skills::{Evidence, Findings, OCR_IMAGE};
 
-/// Number of files that skills run on when the plan sets none.
+/// Number of best files that skills run on if the plan does not set `l2_top_k`.
 const DEFAULT_TOP_K: usize = 3;
 
-/// Evidence from skills that was added to the index.
+/// What this question added to the index: text that skills found in files.
 #[derive(Default)]
 struct AddedEvidence {
-    /// New chunks, each with the time when a skill found it: `before` (from the cache) or `now`.
+    /// Ids of the new chunks, each with `now`, or with `before` if a skill found the text earlier and cached it.
     chunks: HashMap<ChunkId, &'static str>,
     files: HashSet<FileId>,
 }
 
 impl Asker {
-    /// Runs skills on the best files if the plan requires it. Otherwise runs OCR if no hit is relevant, but a file without
-    /// text matches by name. Returns whether the hits have changed.
+    /// Runs the skills of the plan on the best files if the plan requires it. If it does not and no hit is relevant, runs
+    /// OCR on files without text that match by name. Returns whether the hits have changed.
     pub(super) async fn run_l2_skills(
         &self,
         served: &ServingTable,
@@ -67,7 +67,7 @@ impl Asker {
         Ok(true)
     }
 
-    /// Indexes what the skills found. Skips cached findings, unless they are missing in the index.
+    /// Adds the text that the skills found to the index. Skips text from the cache that the index already contains.
     async fn index_findings(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<AddedEvidence> {
         let mut fresh = AddedEvidence::default();
         for (file_id, Evidence { skill, document, cached }) in found {
@@ -83,7 +83,7 @@ impl Asker {
         Ok(fresh)
     }
 
-    /// Returns the best files that one of the skills applies to; with `unread`, only files without a matching passage.
+    /// Returns the best files that one of the skills can process; with `unread`, only files without a matching passage.
     fn files_for_skills(
         &self,
         question: &Question,

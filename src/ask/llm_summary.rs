@@ -47,7 +47,7 @@ pub(super) struct GeneratedSummary {
     pub(super) cut: bool,
 }
 
-/// A passage with its number in the prompt. Owns its data, because another thread compares it with the file.
+/// A passage with its number in the prompt. Owns its data, because another thread compares the passage with its file.
 struct Passage {
     number: usize,
     path: String,
@@ -93,8 +93,8 @@ pub(super) async fn generate_summary(
 }
 
 impl Passage {
-    /// Returns the passage as JSON for the prompt, with its pages apart, so that the model does not attribute a sentence to
-    /// the wrong page.
+    /// Returns the passage as JSON for the prompt. Each page is a separate entry, so that the model does not attribute a
+    /// sentence to the wrong page.
     fn prompt_json(&self) -> Value {
         let body = self.chunk.body();
         let end = body.floor_char_boundary(MAX_PASSAGE_BYTES);
@@ -119,7 +119,8 @@ impl Passage {
         place.map_or_else(|| self.path.clone(), |it| format!("{}, {it}", self.path))
     }
 
-    /// Returns the path, and the locations of the sentences that share most words with the model's sentences citing them.
+    /// Returns the path and the locations of the cited text: for each sentence of the model that cites this passage, the
+    /// sentence of the passage that shares most words with it.
     fn cite_sources(&self, sentences: &[&str]) -> String {
         let (body, mut places) = (self.chunk.body(), Vec::new());
         for sentence in sentences.iter().filter(|it| cited_numbers(it).contains(&self.number)) {
@@ -127,7 +128,8 @@ impl Passage {
             let words = excerpt::content_words(&said);
             let best = excerpt::best_sentence(&words, body);
             let is_borne_out = !excerpt::words_present(&words, &body[best.clone()]).is_empty();
-            // Without shared words, e.g. for an answer in another language, any page of the passage may be the source.
+            // Without shared words, e.g. if the answer is in another language, the source may be any page of the passage,
+            // so no page is cited.
             let anchor = match (is_borne_out, self.chunk.spans_pages()) {
                 (true, _) => self.chunk.body_anchor(best),
                 (false, true) => continue,
@@ -142,7 +144,8 @@ impl Passage {
     }
 }
 
-/// Returns the prompt with question and passages. Drops passages, the least relevant first, until `room` tokens suffice.
+/// Returns the prompt with question and passages. Drops passages, the least relevant first, until the prompt fits into
+/// `room` tokens.
 ///
 /// # Errors
 /// `FailedPrecondition` if the question does not fit with even one passage.

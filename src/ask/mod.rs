@@ -1,9 +1,9 @@
 //! Answers a question from its plan: filters files by metadata, searches by keywords and by vectors in parallel, fuses both
 //! ranked lists, merges passages by file, runs skills if the plan requires them, and checks every file before it is shown.
 //!
-//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the scores, `hits`
-//! builds the hits, `answer` builds the summary, `citation` checks a hit against its file, `index_state` reads the roots and
-//! the warnings about unfinished indexing.
+//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2_skills` runs skills, [`fuse`] computes the scores,
+//! `hit_builder` builds the hits, `answer` builds the summary, `citation` checks a hit against its file, `index_state`
+//! reads the roots and the warnings about unfinished indexing.
 
 mod answer;
 mod answer_events;
@@ -55,7 +55,7 @@ use crate::planner;
 pub use asker::Asker;
 pub use file_filter::resolve as resolve_filters;
 
-/// Warning for a question that filters mail by date.
+/// Warning in the answer to a question that filters mail by date: which date is compared.
 const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
                           with the date its file was modified";
 

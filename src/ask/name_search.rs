@@ -114,7 +114,7 @@ impl Asker {
             None => Vec::new(),
         };
         let mut found = fuse::fuse(&[], &near, &[], &Weights::default());
-        // Drops the vector ranks: they come from a search in these few files only, not from the search in all files.
+        // Removes the vector ranks, because they rank only these few files and not all files.
         found.iter_mut().for_each(|it| it.vector = None);
         let mut rest = files;
         rest.retain(|it| !found.iter().any(|found| found.file_id == *it));

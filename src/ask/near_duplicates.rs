@@ -50,7 +50,8 @@ fn shingles(text: &str) -> Vec<u64> {
         hasher.finish()
     };
     let words: Vec<u64> = word_runs::split_words(&plain).map(hash).collect();
-    // Multiplication by an odd number loses no bits, and the rotation makes the hash depend on the word order.
+    // Combines the hashes of the words of a shingle: multiplying by an odd number loses no bits, and the rotation makes
+    // the result depend on the word order.
     let together = |all: u64, word: &u64| all.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
     let mut shingles: Vec<u64> = words.windows(SHINGLE).map(|it| it.iter().fold(0, together)).collect();
     shingles.sort_unstable();

@@ -28,15 +28,16 @@ const UNITS: &[&str] = &[
 const MONEY: &[char] = &['€', '$', '£', '¥', '%'];
 /// Non-breaking and thin spaces, which separate the digit groups of one number.
 const NARROW_SPACES: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
-/// Number of last digits by which telephone numbers are compared: the digits before depend on the caller's country.
+/// Number of last digits by which telephone numbers are compared, because the digits before these depend on the caller's
+/// country.
 const PHONE_COMPARED_DIGITS: usize = 8;
-/// Number of digits of a telephone number without a country code (9 to 12); the minimum also holds with a country code.
+/// Number of digits of a telephone number without a country code. With a country code the same minimum applies.
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 /// Maximum number of digits of a telephone number with a country code.
 const MAX_PHONE_DIGITS: usize = 15;
 /// Maximum number of digit groups after the first one that are read as one number.
 const MAX_THOUSANDS_GROUPS: usize = 12;
-/// Maximum number of words that [`alternative_keywords`] returns; further ones are dropped.
+/// Maximum number of words that [`alternative_keywords`] returns; further words are dropped.
 const MAX_KEYWORDS: usize = 64;
 /// Minimum length of a model name, in letters and digits, for its parts to be searched too.
 const MIN_MODEL_NAME_CHARS: usize = 5;
@@ -114,7 +115,7 @@ pub(crate) fn alternative_keywords(question: &str) -> Vec<String> {
 /// separated by spaces for each notation of the numbers. Returns `None` if there are too many notations.
 pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
-    // Eight digits that begin with 19 or 20, e.g. `20240315`, are a date rather than the end of a telephone number.
+    // Eight digits that begin with 19 or 20, e.g. `20240315`, are treated as a date, not as the end of a telephone number.
     let is_day = |it: &str| it.len() == PHONE_COMPARED_DIGITS && (it.starts_with("19") || it.starts_with("20"));
     if run.iter().any(|it| it.len() >= PHONE_COMPARED_DIGITS && is_number(it) && !is_day(it)) {
         return None;

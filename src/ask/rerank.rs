@@ -19,13 +19,13 @@
 use crate::ask::word_runs::{FirstBytes, word_key};
 use crate::ask::{excerpt, word_runs};
 
-/// Weights of the parts of a merit. The maximum of nDCG@10 is flat: 0 to 0.2 for coverage, 0.1 to 0.3 for nearness, 0 to 0.2
-/// for the title and 0 to 0.5 for the run differ by at most 0.003.
+/// Weights of the parts of a merit (see the module docs). Other weights, 0 to 0.2 for coverage, 0.1 to 0.3 for nearness, 0
+/// to 0.2 for the title and 0 to 0.5 for the run, change nDCG@10 by at most 0.003.
 const COVERAGE_WEIGHT: f32 = 0.1;
 const NEARNESS_WEIGHT: f32 = 0.2;
 const TITLE_WEIGHT: f32 = 0.1;
-/// Largest of the weights, because a caller who types a whole sentence wants the passage with this sentence. The run is
-/// raised to the fourth power, because half a sentence is worth little.
+/// Weight of the longest verbatim run; the largest, because a user who types a whole sentence wants the passage with this
+/// sentence. The run is raised to the fourth power, because half a sentence proves little.
 const RUN_WEIGHT: f32 = 0.4;
 /// Maximum distance, in content words, at which two words still count as near.
 const MAX_WORD_DISTANCE: u32 = 8;
@@ -53,7 +53,8 @@ pub(super) struct PassageWords {
 }
 
 impl QuestionWords {
-    /// Parses a question: the run is compared with `typed`, the content words come from `searched`.
+    /// Parses a question. `typed` is the question as typed, in which the longest verbatim run is searched; the content
+    /// words are taken from `searched`.
     pub(super) fn parse(typed: &str, searched: &str) -> QuestionWords {
         let plain = word_runs::normalize(searched);
         let mut keys: Vec<String> = Vec::new();

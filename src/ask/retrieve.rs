@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::index::ServingTable;
 use crate::store::FileSet;
 
-/// Maximum number of retries of a search if files are written meanwhile. A commit takes longer than most searches.
+/// Maximum number of retries of a search during which files were written. Few suffice, because a commit takes longer than
+/// most searches.
 pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 
 /// The fused results of keyword search and vector search.
@@ -29,8 +30,8 @@ struct FusedLegs {
 type QueryVector = OnceCell<Result<Vec<f32>>>;
 
 impl Asker {
-    /// Searches the index. Searches again if files were written meanwhile: their old passages are gone, and the new ones may
-    /// be the answer.
+    /// Searches the index. Searches again if files were written meanwhile, because their old passages are gone, and their
+    /// new passages may be the answer.
     pub(super) async fn search_index(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
         let asked = QueryVector::default();
         for _ in 0..MAX_SEARCH_RETRIES {
@@ -63,8 +64,8 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // Ranks a file with the whole question in its name before weaker passages, but after a passage that also has every
-        // word.
+        // Inserts files found by name according to their score, but after the best passage if that has every word of the
+        // question.
         let best = hits.first().and_then(|it| it.evidence.as_deref());
         let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {
@@ -74,8 +75,8 @@ impl Asker {
         }
         hits.truncate(question.limit);
         self.annotate_names(&names, &mut hits).await?;
-        // With a threshold or required terms, any new version makes the result stale, because files are left out before
-        // their passages are read.
+        // With a similarity threshold or required terms, any write to the index makes the result stale, because files were
+        // left out before their passages were read.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
         Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights }, is_torn))

@@ -12,14 +12,14 @@ use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
-/// Minimum number of chunks that each search returns. More cost time; fewer lose files that are good in one search only.
+/// Minimum number of chunks that each search returns. More cost time; fewer lose files that rank high in one search only.
 pub(super) const LEG_DEPTH: usize = 200;
-/// Maximum number of further vector searches in other files, if chunks of a few long files filled the result.
+/// Maximum number of additional vector searches in files not found yet, if chunks of a few long files fill the result.
 const MAX_VECTOR_ROUNDS: usize = 4;
 
 impl Asker {
-    /// Repeats the vector search in files not seen yet until `limit` files are found or none is left, because the passages
-    /// of a few long files could fill the result.
+    /// Repeats the vector search in the files not found yet until `limit` files are found or no file is left, because the
+    /// passages of a few long files could fill the result.
     pub(super) async fn vector_leg_files(
         &self,
         served: &ServingTable,

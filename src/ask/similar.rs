@@ -67,7 +67,8 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
-    /// Returns the plan for a response to a request that is not a question.
+    /// Returns a minimal plan for the response, which must contain one although a search for similar files has no
+    /// question.
     fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
         QueryPlan {
             intent: intent.into(),

@@ -133,8 +133,9 @@ async fn files_by_name(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Ve
     blocking(move || runs.iter().map(|it| catalog.with_name_phrase(it)).collect()).await
 }
 
-/// Returns those of `files` that the keyword index lists for a term, sorted. Returns `None` if the index cannot decide: it
-/// may lack the words (`to be`), or a number may have too many notations. The files must then be read.
+/// Returns those of `files` that the keyword index lists for a term, sorted. Returns `None` if the index cannot decide,
+/// and the text of the files must be searched: the index may lack the words (`to be`), or a number may have too many
+/// notations.
 async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
     let mut found = Vec::new();
     for words in numbers::index_words(run).unwrap_or_default() {

@@ -3,7 +3,7 @@
 
 use crate::ask::numbers;
 
-/// Shorter runs score 0, because they are often accidental. A question of two words counts as a run of two.
+/// Minimum number of words in a shared run; shorter runs are often accidental. Two suffice for a question of two words.
 const MIN_RUN_WORDS: usize = 3;
 
 /// Returns the normalized words of a text: lower case, numbers in one notation, without apostrophes.
@@ -56,7 +56,8 @@ pub(super) fn word_stem(word: &str) -> &str {
     word_key(stem)
 }
 
-/// The first bytes of some words: a cheap check that rejects most words of a passage, since few of them are in the question.
+/// The set of first bytes of some words. A cheap check against this set rejects most words of a passage, because few of
+/// them are in the question.
 pub(super) struct FirstBytes([bool; 256]);
 
 impl FirstBytes {
@@ -73,7 +74,7 @@ impl FirstBytes {
     }
 }
 
-/// Returns the length of the longest shared run as a fraction of the question, 0 to 1. A run that may be accidental: 0.
+/// Returns the length of the longest shared run as a fraction of the question, 0 to 1; 0 if the run is too short to count.
 pub(super) fn shared_run_share(question: &[String], passage: &[&str]) -> f32 {
     let run = longest_run(question, passage);
     let counts = question.len() >= 2 && run >= MIN_RUN_WORDS.min(question.len());

@@ -20,7 +20,8 @@ use crate::serve::transport::certificate::Certificate;
 /// Maximum number of requests that wait for a slot; further ones are rejected.
 const MAX_WAITING: usize = 16;
 
-/// Number of concurrent list requests per slot for questions; higher, because lists mostly wait for the disk.
+/// Number of slots for list requests per slot for questions. More than one, because list requests mostly wait for the
+/// disk.
 const LISTS_PER_QUESTION: usize = 4;
 
 /// Maximum number of waiting list requests. Each takes milliseconds, and a program may send many at once. Without a limit
@@ -47,7 +48,7 @@ pub(crate) struct Admission {
     pub(crate) questions: ConcurrencyLimit,
     /// Limit for reading files and embedding texts for callers.
     pub(crate) readings: ConcurrencyLimit,
-    /// Limit for lists of files, jobs, folders or counts.
+    /// Limit for requests that list files, jobs or folders, or that count files.
     pub(crate) lists: ConcurrencyLimit,
     pub(crate) metrics: Metrics,
     /// Keys of the TCP port; `None` without authentication.
@@ -101,8 +102,8 @@ impl Admission {
         work.await
     }
 
-    /// Runs a list request as soon as a slot is free. Does not raise the priority of the session, because lists are too
-    /// cheap.
+    /// Runs a list request as soon as a slot is free. Does not raise the priority of the session, because list requests
+    /// are cheap.
     pub(crate) async fn run_list<T>(&self, holder: &Principal, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _seat = self.admit(&self.lists, holder).await?;
         work.await
@@ -151,7 +152,7 @@ impl Admission {
     }
 }
 
-/// How forwarding the events of an answer ended.
+/// How the forwarding of the events of a streamed answer to the client ended.
 enum ForwardOutcome {
     /// All events were forwarded. Contains the code of the last event if that is an error.
     Completed(Option<ErrorCode>),
@@ -342,7 +343,7 @@ mod tests {
         let error = desk.run_question(&OWNER, async { Ok(()) }).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() < Duration::from_secs(5) && error.hint.is_some(), "{error}");
-        // Reads have a separate limit, so that one is admitted.
+        // The limit of reads is separate, so a read is admitted although all slots for questions are in use.
         desk.run_read(&OWNER, async { Ok(()) }).await.unwrap();
         // Cancelling the requests must free their slots.
         for task in &tasks {

@@ -51,8 +51,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Starts to measure a question. If the timer is dropped before [`QuestionTimer::finish`], the question counts as
-    /// cancelled.
+    /// Starts to measure the latency of a question. If the timer is dropped before [`QuestionTimer::finish`], the question
+    /// counts as cancelled.
     pub(crate) fn start_question(&self) -> QuestionTimer<'_> {
         QuestionTimer { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
     }
@@ -76,7 +76,7 @@ impl Metrics {
     }
 }
 
-/// Measures a running question.
+/// Measures the latency of a running question; counts its outcome when dropped.
 pub(crate) struct QuestionTimer<'a> {
     metrics: &'a Metrics,
     begun: Instant,

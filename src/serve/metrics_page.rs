@@ -47,24 +47,24 @@ impl MetricsPage {
         self.gauge("files_awaiting_vectors", help, it.awaiting_vectors);
         let reasons = it.reasons.iter().map(|(reason, files)| (label("reason", reason), *files));
         self.metric("files_left_out", "gauge", "Skipped and failed files by reason.", reasons);
-        self.gauge("roots", "Folders that are indexed.", status.roots.len());
+        self.gauge("roots", "Root folders that are indexed.", status.roots.len());
         let away = status.roots.iter().filter(|it| !it.available).count();
-        self.gauge("roots_unavailable", "Folders that are unavailable.", away);
+        self.gauge("roots_unavailable", "Root folders that are currently unavailable.", away);
         self.gauge("chunks", "Passages in the index.", status.chunks);
         self.gauge("store_bytes", "Bytes of the index on disk.", status.store_bytes);
         self.gauge("index_ready", "1 when the index can answer questions.", u8::from(status.index_ready));
         self.gauge("jobs_running", "Index jobs that have not ended.", status.running_jobs.len());
         let tokens = [(String::new(), tokens)];
-        self.metric("embedded_tokens_total", "counter", "Tokens embedded for the index since the start.", tokens);
+        self.metric("embedded_tokens_total", "counter", "Tokens embedded for the index since daemon start.", tokens);
     }
 
     fn daemon(&mut self, status: &Status) {
         let version = [(label("version", &status.version), 1)];
-        self.metric("build_info", "gauge", "The running version.", version);
-        self.gauge("uptime_seconds", "Seconds since the start.", status.uptime_seconds);
-        self.gauge("memory_bytes", "Resident memory.", mib_to_bytes(status.rss_mib));
-        self.gauge("memory_peak_bytes", "Largest resident memory since the start.", mib_to_bytes(status.peak_rss_mib));
-        self.gauge("degraded", "Number of problems; the status lists them.", status.degraded.len());
+        self.metric("build_info", "gauge", "Version of the running daemon, as a label.", version);
+        self.gauge("uptime_seconds", "Seconds since the daemon started.", status.uptime_seconds);
+        self.gauge("memory_bytes", "Resident memory of the daemon.", mib_to_bytes(status.rss_mib));
+        self.gauge("memory_peak_bytes", "Peak resident memory of the daemon.", mib_to_bytes(status.peak_rss_mib));
+        self.gauge("degraded", "Number of current problems; `vic status` lists them.", status.degraded.len());
     }
 
     fn admission(&mut self, desk: &Admission) {

@@ -41,7 +41,7 @@ pub trait Service: Send + Sync + 'static {
     /// Queries a table of a file below a root.
     async fn table(&self, request: TableRequest) -> Result<TableResponse>;
 
-    /// Runs a verb of the corpus API. A refused call also returns a reply, whose envelope has the reason.
+    /// Runs a verb (operation) of the corpus API. If the call is refused, the reply states the reason in its envelope.
     async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply>;
 
     /// Returns the audit records of at most `limit` requests to other machines, newest first.
@@ -71,7 +71,7 @@ pub trait Service: Send + Sync + 'static {
     /// Waits until all earlier changes on disk are searchable.
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport>;
 
-    /// Pauses reading files; returns the pause in effect.
+    /// Pauses indexing, i.e. reading files; returns the pause in effect.
     async fn pause(&self, request: PauseRequest) -> Result<PauseState>;
 
     /// Ends a pause that a user asked for; returns the pause that remains in effect, if any.

@@ -1,5 +1,5 @@
 //! Streams the events of an answer and the snapshots of a job. Every stream ends when the daemon shuts down, because the
-//! shutdown would otherwise wait for its client.
+//! shutdown would otherwise wait until the client disconnects.
 
 use std::time::Duration;
 

@@ -84,8 +84,8 @@ pub(crate) fn table(request: &TableRequest) -> Result<()> {
     check_range("limit", request.limit, MAX_HITS)
 }
 
-/// Maximum number of paths of one index job, and maximum total size of these paths in bytes. Limited, because a list of
-/// jobs contains the paths of each job.
+/// Maximum number of paths of one index job, and maximum total size of these paths in bytes; a request with more is
+/// rejected, because every list of jobs contains the paths of each job.
 const MAX_PATHS: usize = 1_000;
 const MAX_PATHS_BYTES: usize = 64 << 10;
 
@@ -120,13 +120,13 @@ pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
         Some(seconds) if !(1..=MAX_PAUSE).contains(&seconds) => {
             Err(Error::invalid(format!("`seconds` is {seconds}, but must be between 1 and {MAX_PAUSE}"))
                 .field("seconds")
-                .hint("omit it for a pause without end"))
+                .hint("omit `seconds` to pause until you resume"))
         }
         _ => Ok(()),
     }
 }
 
-/// Maximum number of files per page, about 5 MiB.
+/// Maximum number of files per page; a page of this many files has about 5 MiB.
 pub(crate) const MAX_FILES: u32 = 10_000;
 
 /// Number of files per page if the request does not set it.
@@ -165,15 +165,15 @@ fn distinct_words(given: &[String]) -> Result<Vec<String>> {
         }
         if words.len() == MAX_NAME_WORDS {
             let text = format!("`words` has more than {MAX_NAME_WORDS} different words");
-            return Err(Error::invalid(text).field("words").hint("remove some"));
+            return Err(Error::invalid(text).field("words").hint("remove some of the words"));
         }
         words.push(word.clone());
     }
     Ok(words)
 }
 
-/// Resolves the links of an absolute path, because roots are stored resolved. A relative path is kept: it is relative to
-/// a root.
+/// Resolves the symbolic links of an absolute path, because roots are stored resolved. Keeps a relative path, which is
+/// relative to a root.
 async fn resolve_folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
     let path = parse_path(name);
@@ -192,7 +192,7 @@ pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
 /// Checks that a path is not empty or too long. It may contain any character of a file name.
 pub(crate) fn path(field: &str, path: &str) -> Result<()> {
     if path.is_empty() || path.len() > MAX_QUERY || path.contains('\0') {
-        return Err(Error::invalid(format!("`{field}` is empty, too long, or not a path")).field(field));
+        return Err(Error::invalid(format!("`{field}` is empty, too long, or contains a NUL character")).field(field));
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ fn check_length(field: &str, text: &str) -> Result<()> {
     match text.chars().find(|it| it.is_control() && !matches!(it, '\n' | '\r' | '\t')) {
         Some(found) => {
             let name = found.escape_unicode();
-            Err(Error::invalid(format!("`{field}` holds the control character `{name}`")).field(field))
+            Err(Error::invalid(format!("`{field}` contains the control character `{name}`")).field(field))
         }
         None => Ok(()),
     }

@@ -1,5 +1,5 @@
-//! Collects the units of the best hits as candidates for an answer, and scores them, first by words, then the best of them
-//! by the cosine of their vectors too.
+//! Collects the units (sentences, table rows etc.) of the best hits as candidates for an answer. Scores all units by their
+//! words, then the best units also by their cosine.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,37 +15,37 @@ use crate::model::Tier;
 
 /// Number of best hits whose passages may provide an answer.
 const MAX_HITS: usize = 4;
-/// Maximum number of units to embed, and of words in them all: embedding may take half of the time of an answer.
+/// Maximum number of text units to embed, and of words in all of them: embedding may take half of the time of an answer.
 const MAX_EMBEDDED_UNITS: usize = 16;
 const MAX_EMBEDDED_WORDS: usize = 300;
-/// Maximum number of words of one unit that are embedded.
+/// Maximum number of words of one unit that are embedded; the rest of the unit is cut off.
 const MAX_UNIT_WORDS: usize = 90;
-/// Bonus for the question verbatim, times the fourth power of the shared run, because half a question is worth little.
+/// Bonus for the question verbatim, times the fourth power of the fraction that the unit contains: half proves little.
 const VERBATIM_BONUS: f32 = 4.0;
-/// Bonus for evidence from a skill that is the shown passage of its file.
+/// Bonus for text that a skill (e.g. OCR) found, if the hit shows it.
 const EVIDENCE_BONUS: f32 = 4.0;
-/// Maximum number of characters of evidence (a form or table) in a quote.
+/// Maximum number of characters of a quote of text that a skill found (a form or table); longer text is cut.
 const MAX_EVIDENCE_CHARS: usize = 300;
-/// Maximum wait for the vectors of the units; after that, the order by words stays.
+/// Maximum wait for the vectors of the units; after that, the units stay in the order of their words' scores.
 const EMBED_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// A unit of a passage that may answer the question.
+/// A text unit (sentence, list item, table row etc.) of a passage that may answer the question.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// Index of the hit that the unit is from.
+    /// Index of the hit that the text unit is from.
     pub(super) hit: usize,
-    /// Index of the passage in the passages of the hit.
+    /// Index of the passage that the text unit is from, among the passages of the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
-    /// Byte range of the unit before this one, if this one is a sentence that begins with a pronoun.
+    /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun, which may refer to it.
     before: Option<Range<usize>>,
-    /// The text of the unit as it is quoted.
+    /// The text unit as it is quoted in an answer.
     pub(super) text: String,
-    /// Mask of the question's content words that are in the file or its path, one bit each.
+    /// Bit mask of the question's content words that are in the file or its path.
     pub(super) known_words: u64,
     pub(super) features: Features,
     pub(super) has_cosine: bool,
-    /// Part of the score for containing the question verbatim, and for being shown evidence from a skill.
+    /// Part of the score: `VERBATIM_BONUS` for words of the question verbatim, and `EVIDENCE_BONUS`.
     pub(super) bonus: f32,
     /// Sum of weighted features and bonus; comparable among the units of one question.
     pub(super) score: f32,
@@ -63,7 +63,7 @@ struct ComparedPassage<'a> {
     is_shown_evidence: bool,
 }
 
-/// Returns all units of the best hits, best first, scored without the cosines of units.
+/// Returns all text units of the best hits, best first, scored without embedding them.
 pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit], scale: Option<CosineScale>) -> Vec<Candidate> {
     let mut compared = Vec::new();
     for (hit, found) in hits.iter().enumerate().take(MAX_HITS) {
@@ -167,14 +167,15 @@ fn cannot_answer(asked: &ParsedQuestion, compared: &ComparedPassage<'_>, index: 
     let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
     let is_field_behind = compared.units.get(index + 1).is_some_and(|it| it.form == UnitForm::Field);
     let may_be_title = unit.form == UnitForm::Fragment || (unit.form == UnitForm::Field && !is_field_behind);
-    // Excludes evidence from a skill, which is always a single unit and not a title.
+    // `len() > 1` excludes text that a skill found, which is always a single unit and never a title.
     let is_first = index == 0 && passage.chunk.ordinal == 0 && compared.units.len() > 1;
     let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
     let is_title = (is_first && may_be_title) || asked.is_unrequested_title(unit, text);
     is_question || is_title || is_heading || (unit.form == UnitForm::Fragment && value_check::is_page_number(text))
 }
 
-/// Joins the lines of evidence from a skill into one text: the lines of a form, a table or a signature belong together.
+/// Joins the lines of text that a skill found into one, because the lines of a form, a table or a signature belong
+/// together.
 fn evidence_text(body: &str) -> String {
     let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
     let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
@@ -182,7 +183,7 @@ fn evidence_text(body: &str) -> String {
     whole[..end].to_string()
 }
 
-/// Returns a unit as a quote on one line: a table row with its column heads, other units verbatim.
+/// Returns a text unit as a quote on one line: a table row with its column names, all other units verbatim.
 fn quote_text(body: &str, unit: &Unit) -> String {
     let text = &body[unit.range.clone()];
     let text = match unit.form {
@@ -192,7 +193,7 @@ fn quote_text(body: &str, unit: &Unit) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Embeds the best units, drops the others, and sorts by the new scores. Without vectors in time, the order by words stays.
+/// Embeds the best text units, drops the others, and sorts by the new scores. Keeps the order if the vectors are late.
 pub(super) async fn rerank_by_meaning(
     embedder: &dyn Embedder,
     vector: &[f32],

@@ -1,4 +1,4 @@
-//! The answer as a summary for people and as data for programs, and the answers that quote no passage.
+//! The answer as a summary for people and as data for programs, and the fixed answers that quote no passage.
 
 use crate::ask::hit::RankedHit;
 use crate::ask::question::Question;
@@ -6,7 +6,7 @@ use crate::model::{Answer, AnswerOutcome};
 
 /// Heading of quotes that are near the question but do not answer it.
 const POINTERS_HEADING: &str = "No single sentence answers this; these passages come nearest:";
-/// Confidence of an answer that is a file which matches by name alone.
+/// Confidence of an answer that only names a file, because the file matches by its name and not by its text.
 const NAME_MATCH_CONFIDENCE: f32 = 0.5;
 
 /// An answer as a summary for people and as data for programs.

@@ -9,7 +9,7 @@ use crate::ask::hit::{self, Passage, RankedHit};
 
 /// Maximum number of excerpts of the first hit.
 const MAX_WINDOWS: usize = 3;
-/// Maximum score difference to the best unit for a further excerpt.
+/// Further excerpts show units whose score is at most this much below the score of the best unit.
 const MAX_SCORE_GAP: f32 = 2.0;
 /// A hit with less than this fraction of the first hit's score gets `weak` in its metadata.
 const WEAK_SCORE_SHARE: f64 = 0.5;
@@ -40,7 +40,8 @@ pub(super) fn show_windows(candidates: &[Candidate], hits: &mut [RankedHit]) {
     }
 }
 
-/// Updates the metadata of a hit for another passage. Replaces `verified`, because this passage was not read again.
+/// Updates the metadata of a hit that now shows another passage. Changes `verified` to `unchanged`, because only the
+/// former passage was compared with the file.
 fn update_passage_metadata(metadata: &mut Map<String, Value>, passage: &Passage) {
     metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
     match passage.chunk.heading_path.as_slice() {
@@ -59,7 +60,7 @@ fn mark_weak(hits: &mut [RankedHit]) {
     }
 }
 
-/// Returns further excerpts of a file, around units that are not shown yet.
+/// Returns further excerpts of a file, around text units that no excerpt shows yet.
 fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
     let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| window_range(it, passage));
@@ -79,7 +80,7 @@ fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     windows
 }
 
-/// Returns the byte range of the excerpt around a unit; it does not cross pages.
+/// Returns the byte range of the excerpt around a text unit; the excerpt does not cross pages.
 fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
     let page = passage.chunk.page_around(at);
@@ -87,7 +88,7 @@ fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usi
     page.start + shown.start..page.start + shown.end
 }
 
-/// Returns the excerpt around a unit; before a table row, the head row of the table.
+/// Returns the excerpt around a text unit; for a table row, preceded by the header row of the table.
 fn window_text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
     let range = window_range(candidate, passage);

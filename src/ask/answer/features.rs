@@ -13,18 +13,18 @@ use crate::ask::{stop_words, word_runs};
 
 /// Maximum number of content words of a question, because each is a bit of a `u64`; further words are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
-/// Units with more words than this count as long.
+/// A text unit (sentence, table row etc.) with more words than this counts as long.
 const LONG_UNIT_WORDS: f32 = 60.0;
-/// Units with fewer words than this count as short.
+/// A text unit with fewer words than this counts as short.
 const SHORT_UNIT_WORDS: f32 = 4.0;
 
-/// Weight factor of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
+/// Factor that lowers the weight of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
 const SAID_BY_KIND: f32 = 0.3;
 
-/// Beginnings of the fields with the title of a document or the subject of a mail, in lower case.
+/// Beginnings of the lines that state the title of a document or the subject of a mail, in lower case.
 const TITLE_FIELD_KEYS: [&str; 2] = ["title: ", "subject: "];
 
-/// Number of features.
+/// Number of features of a text unit.
 pub(super) const FEATURE_COUNT: usize = 23;
 
 /// Name of each feature, in the order of `Features`.
@@ -54,7 +54,7 @@ pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "file_words",
 ];
 
-/// The values of the features of one unit, in the order of [`FEATURE_NAMES`].
+/// The values of the features of one text unit, in the order of [`FEATURE_NAMES`].
 pub(super) type Features = [f32; FEATURE_COUNT];
 
 /// A parsed question, ready for comparison with many texts.
@@ -64,15 +64,15 @@ pub(super) struct ParsedQuestion {
     keys: Vec<String>,
     /// Weight of each stem: the rarer the word in the searched passages, the higher.
     weights: Vec<f32>,
-    /// Weight of each stem, which also grows with the rarity of the word among the compared units.
+    /// Weight of each stem like `weights`, and higher if few of the compared units contain the word.
     rarity: Vec<f32>,
     /// Pairs of neighbouring content words, as indices into `keys`.
     pairs: Vec<(usize, usize)>,
-    /// Mask of the content words that are exact: numbers, codes, names, months and weekdays.
+    /// Mask of the content words that must match exactly: numbers, codes, names, months and weekdays.
     exact_names: u64,
-    /// Mask of numbers, dates and months. A text may replace other names by `it` or `she`, but not these.
+    /// Mask of numbers, dates and months. A text may use `it` or `she` instead of a name, but not instead of these words.
     exact: u64,
-    /// Mask of those words of codes and long numbers that have digits.
+    /// Mask of the words with digits in codes and long numbers, e.g. of `9999` in `SF-2025-9999`.
     codes: u64,
     /// Mask of the names of months and weekdays.
     calendar: u64,
@@ -95,14 +95,14 @@ pub(super) struct WordMatch {
     calendar: bool,
 }
 
-/// The text around a unit, compared with the question.
+/// The text around a text unit, compared with the question.
 pub(super) struct UnitContext {
-    /// Words in the heading of the unit and the lines above the passage.
+    /// Words of the question in the heading of the text unit and in the lines above its passage.
     pub(super) above: WordMatch,
-    /// Words in the units directly before and after the unit.
+    /// Words of the question in the text units directly before and after this one.
     pub(super) beside: WordMatch,
     pub(super) passage: WordMatch,
-    /// Words in the path of the file and in those of its passages that were read.
+    /// Words of the question in the path of the file and in those of its passages that were compared.
     pub(super) file: WordMatch,
     /// Cosine of the passage, normalized by the scale of the embedding model; 0 if unknown.
     pub(super) passage_cosine: f32,
@@ -264,7 +264,7 @@ impl ParsedQuestion {
         if all > 0.0 { some / all } else { 1.0 }
     }
 
-    /// Returns the fraction of the words in the key of a field (before the colon) that the question has; 0 if not a field.
+    /// Returns the fraction of the words in the key of a `key: value` unit that the question contains; 0 for other units.
     fn field_key_match(&self, unit: &Unit, text: &str) -> f32 {
         let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == UnitForm::Field) else { return 0.0 };
         let held = self.match_text(key);
@@ -279,7 +279,8 @@ impl ParsedQuestion {
         is_title && self.field_key_match(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
     }
 
-    /// Returns the features of a unit. Its own cosine is 0 here, and is filled in after the unit is embedded.
+    /// Returns the features of a text unit. The first one, the unit's cosine, is set to 0; it is known only once the unit
+    /// is embedded.
     pub(super) fn features(&self, unit: &Unit, text: &str, held: WordMatch, context: &UnitContext) -> Features {
         let within = held.words | context.above.words;
         let kind_held = self.kind_match(text);
@@ -320,15 +321,15 @@ impl ParsedQuestion {
         ]
     }
 
-    /// Returns whether the question has a code or long number that is not in the mask `words`. Text about another number
-    /// then cannot be the answer.
+    /// Returns whether the question has a code or long number that is not in the mask `words`. If so, the texts are about
+    /// another number, and none of them can be the answer.
     pub(super) fn has_unknown_code(&self, words: u64) -> bool {
         self.codes & !words != 0
     }
 }
 
 impl WordMatch {
-    /// Returns a match with the words that are in either of two texts; all else is that of `self`.
+    /// Returns a copy of `self` that also has the content words of `other`; the other fields are those of `self`.
     pub(super) fn union(self, other: WordMatch) -> WordMatch {
         WordMatch { words: self.words | other.words, ..self }
     }
@@ -358,7 +359,7 @@ fn question_codes(typed: &str) -> HashSet<String> {
         let digits = token.chars().filter(char::is_ascii_digit).count();
         let letters = token.chars().filter(|it| it.is_alphabetic()).count();
         let is_amount = token.starts_with(|it: char| it.is_ascii_digit()) && letters <= 3;
-        // Skips dates, because the file may have the date in another notation.
+        // Dates are not codes, because the file may have the date in another notation.
         let is_date = letters == 0 && token.contains(['-', '.', '/']);
         if !is_date && (digits >= LONG_NUMBER || (digits >= 2 && letters > 0 && !is_amount)) {
             codes.extend(word_runs::words(token).into_iter().filter(|it| it.bytes().any(|it| it.is_ascii_digit())));

@@ -67,7 +67,7 @@ impl Asker {
         Ok(said)
     }
 
-    /// Composes the answer. The second value tells whether its summary has already been streamed.
+    /// Composes the answer. The second value is true if the summary was already streamed to the caller.
     async fn compose_answer(
         &self,
         served: &ServingTable,
@@ -135,7 +135,8 @@ impl Asker {
         (candidates, choice)
     }
 
-    /// Returns the summary that a language model writes. Returns `None` without a model, or with a warning if it fails.
+    /// Returns the summary that a language model writes. Returns `None` if no model is configured, or if it fails; the
+    /// failure is added to the warnings.
     async fn model_summary(
         &self,
         question: &Question,
@@ -152,7 +153,7 @@ impl Asker {
         match llm_summary::generate_summary(llm, question.privacy, question, &outcome.hits, events).await {
             Ok(written) => {
                 if written.cut {
-                    outcome.warnings.push(format!("the answer of `{}` was cut at its token limit", llm.name()));
+                    outcome.warnings.push(format!("the summary by `{}` was cut off at its token limit", llm.name()));
                 }
                 if written.dropped > 0 {
                     let dropped = written.dropped;
@@ -189,7 +190,8 @@ impl Asker {
     }
 }
 
-/// Makes the first hit show its best unit, ranked by words only. For a search without an answer.
+/// Makes the first hit of a search show the excerpt around its best unit. Ranks the units by words only, because a search
+/// without an answer embeds no units.
 pub(super) fn show_best_unit(question: &Question, outcome: &mut SearchOutcome) {
     let first = outcome.hits.len().min(1);
     let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first], None);
@@ -201,7 +203,7 @@ fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestio
     ParsedQuestion::parse(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
 }
 
-/// Returns both parts of a question with two parts; empty for all other questions.
+/// Returns both parts of a question that asks two things; empty for all other questions.
 fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQuestion> {
     let parts = question_kind::split_question(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);

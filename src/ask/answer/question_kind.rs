@@ -14,11 +14,11 @@ pub(super) enum QuestionKind {
     When,
     /// A location.
     Where,
-    /// A number of anything (`how much`, `how big`).
+    /// A number, with or without a unit (`how much`, `how big`).
     Number,
     /// The number of things of some kind (`how many`).
     Count,
-    /// A number with a unit of weight. The next three kinds are numbers with units too.
+    /// A number with a unit of weight. `Length` and the two kinds after it are numbers with a unit, too.
     Weight,
     Length,
     Duration,
@@ -127,7 +127,7 @@ const QUESTION_PHRASES: &[(QuestionKind, &str)] = &[
     ),
 ];
 
-/// Verbs of paying: `how much` with one of these asks for money. The line that states the sum may not contain the verb.
+/// Verbs of paying. A question with `how much` and one of these verbs asks for money. An answer need not contain the verb.
 const PAYING: &str = "pay|pays|paid|paying|cost|costs|charge|charges|charged|spend|spends|spent|owe|owes|owed|earn|earns|earned|zahlen|\
      zahlt|zahle|gezahlt|bezahlen|bezahlt|kostet|kosten|gekostet|verdient|verdienen|ausgegeben|payer|paie|paient|payons|payé|coûte|\
      coûtent|coute|gagne|pagar|paga|pagamos|pagan|cuesta|cuestan|gana|pagare|paghiamo|pagano|costa|costano|guadagna|custa|custam|\
@@ -210,7 +210,7 @@ const CONJUNCTIONS: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", 
 pub(super) fn split_question(question: &str) -> Vec<&str> {
     let cut = CONJUNCTIONS.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
         let rest = &question[at + and.len()..];
-        // Looks at the next 20 characters only, because a question may be 32 KiB of commas.
+        // Looks at the next 20 characters only, so that a question of 32 KiB of commas does not take quadratic time.
         let head: String = rest.chars().take(20).flat_map(char::to_lowercase).collect();
         let begins = QUESTION_WORDS.split('|').any(|it| head.starts_with(it));
         let before = &question[..at];
@@ -229,7 +229,8 @@ const QUESTION_WORDS: &str = "who |whom |when |where |how |what |which |why |by 
 /// Phrases that ask for a quantity of the thing named after them.
 const HOW_MUCH: &str = "how much|wie viel|wieviel|quanto|quanta|cuánto|cuánta|hoeveel|ne kadar|сколько|ile";
 
-/// Returns the thing to count or measure, in lower case: the content word after `how many`, or directly after `how much`.
+/// Returns the word for the thing to count or measure, in lower case: the first content word after `how many`, or the word
+/// directly after `how much`.
 pub(super) fn counted_word(question: &str) -> Option<String> {
     let lower = question.to_lowercase();
     let phrases = QUESTION_PHRASES.iter().find(|it| it.0 == QuestionKind::Count)?.1;

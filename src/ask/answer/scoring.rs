@@ -1,4 +1,4 @@
-//! Turns the features of a unit into a score, and estimates the confidence of an answer. Pure functions.
+//! Turns the features of a text unit into a score, and estimates the confidence of an answer. Pure functions.
 //!
 //! A score ranks the units of one question. It is a weighted sum of features, fitted with a softmax over the units so that
 //! answering units come first. Two logistic models of the same features rate the best unit: the probability that its quote
@@ -7,16 +7,16 @@
 
 use crate::ask::answer::features::{FEATURE_COUNT, Features};
 
-/// Cosine that the logistic models assume if there are no vectors: that of a typical answer.
+/// Cosine that the logistic models assume for a unit without a vector: that of a typical answer.
 const TYPICAL_COSINE: f32 = 0.6;
 
-/// Weights of the features in the score of a unit whose cosine is known.
+/// Weight of each feature, in the order of `FEATURE_NAMES`, in the score of a unit whose cosine is known.
 const WITH_COSINE: Features = [
     3.58, 0.00, 2.00, 0.00, 1.42, 1.69, 2.12, 0.00, 0.31, -1.50, 1.94, 0.70, -5.31, -1.65, 0.00, 1.07, 2.76, 0.39,
     0.04, 4.83, 0.60, 0.13, 0.39,
 ];
 
-/// Weights of the features in the score of a unit without a cosine.
+/// Weight of each feature, in the order of `FEATURE_NAMES`, in the score of a unit that was not embedded.
 const WITHOUT_COSINE: Features = [
     0.00, 0.37, 3.04, 1.35, 2.01, 0.63, 2.18, 0.17, 0.50, -1.50, 1.32, 0.88, -5.65, -2.07, 0.00, 1.06, 5.52, 0.19,
     0.16, 4.13, 0.00, 0.00, 0.06,
@@ -28,7 +28,7 @@ struct LogisticModel {
     weights: Features,
 }
 
-/// Model of the probability that the quote of the best unit answers the question.
+/// Model that estimates the probability that a quote of the best unit answers the question.
 const RIGHT_MODEL: LogisticModel = LogisticModel {
     bias: -8.00,
     weights: [
@@ -37,7 +37,7 @@ const RIGHT_MODEL: LogisticModel = LogisticModel {
     ],
 };
 
-/// Model of the probability that anything in the files answers the question.
+/// Model that estimates the probability that any text in the files answers the question.
 const ANSWERABLE_MODEL: LogisticModel = LogisticModel {
     bias: -6.09,
     weights: [
@@ -46,7 +46,8 @@ const ANSWERABLE_MODEL: LogisticModel = LogisticModel {
     ],
 };
 
-/// Returns the score of a unit, comparable among the units of one question. `has_cosine` tells whether its cosine is known.
+/// Returns the score of a text unit, comparable among the units of one question. `has_cosine` tells whether its cosine is
+/// known.
 pub(super) fn unit_score(numbers: &Features, has_cosine: bool) -> f32 {
     weighted_sum(if has_cosine { &WITH_COSINE } else { &WITHOUT_COSINE }, numbers)
 }

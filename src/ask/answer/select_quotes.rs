@@ -1,4 +1,4 @@
-//! Selects the units to quote, and decides whether the quotes answer the question. Pure functions.
+//! Selects the text units to quote, and decides whether the quotes answer the question. Pure functions.
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::features::ParsedQuestion;
@@ -9,11 +9,12 @@ use crate::model::AnswerOutcome;
 const MAX_QUOTES: usize = 3;
 /// Maximum number of characters in all quotes together; the first quote may be longer.
 const MAX_QUOTE_CHARS: usize = 490;
-/// Maximum score difference to the best unit for a further quote from the same hit.
+/// A further unit of the best unit's hit is quoted if its score is at most this much below the best score.
 const MAX_SCORE_GAP_SAME_HIT: f32 = 2.5;
-/// Maximum score difference to the best unit for a further quote from another hit.
+/// A unit of another hit is quoted if its score is at most this much below the best score.
 const MAX_SCORE_GAP_OTHER_HIT: f32 = 0.7;
-/// Minimum probability that the best quote is right for the outcome `answered`; below it the quotes are only pointers.
+/// Minimum probability, for the outcome `answered`, that the best quote is right; below it, quotes are related passages
+/// only.
 const MIN_ANSWERED_PROBABILITY: f32 = 0.14;
 /// Minimum probability that the files answer the question at all; below it nothing is quoted.
 const MIN_ANSWERABLE_PROBABILITY: f32 = 0.15;
@@ -32,7 +33,8 @@ impl QuoteSelection {
     }
 }
 
-/// Selects quotes from `candidates`, best first. `parts` has both parts of a question with two parts, else it is empty.
+/// Selects quotes from `candidates`, best first. `parts` has both parts of a question that asks two things, else it is
+/// empty.
 pub(super) fn select_quotes(
     asked: &ParsedQuestion,
     parts: &[ParsedQuestion],
@@ -77,7 +79,7 @@ fn quote_indices(parts: &[ParsedQuestion], candidates: &[Candidate]) -> Vec<usiz
     chosen
 }
 
-/// Returns the candidate that answers one part of a question best, among those of the best candidate's file.
+/// Returns the index of the candidate from the best candidate's file that answers one part of a question best.
 fn best_of_part(part: &ParsedQuestion, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.word_share(part.match_text(&candidate.text).words);

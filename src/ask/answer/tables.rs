@@ -1,4 +1,4 @@
-//! Answers a question from the tables of the hits with a sum, a count, or the row with an extreme value, if a rule is sure.
+//! Answers a question from tables in the hits (a sum, a count, the row with an extreme value) if the answer is certain.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::table::answer::TableAnswer;
 
 /// Maximum number of hits whose tables are read.
 const MAX_TABLE_HITS: usize = 3;
-/// Maximum wait for the tables of one file. A file that takes longer is skipped now and is ready for the next question.
+/// Maximum wait for parsing the tables of a file. A slower file is skipped; its parsing continues, for the next question.
 const TABLE_TIMEOUT: Duration = Duration::from_millis(40);
 /// Maximum number of table rows that are quoted as proof of an answer.
 const MAX_PROOF_ROWS: usize = 2;
 
 impl Asker {
-    /// Returns the answer from the tables of the first hit to which a certain rule applies; `None` if there is no such hit.
+    /// Returns the answer from the tables of the first hit that answer the question; `None` if no hit has such a table.
     pub(super) async fn answer_from_tables(&self, question: &str, hits: &[RankedHit]) -> Option<ComposedAnswer> {
         if !table::may_ask_table(question) {
             return None;
@@ -36,7 +36,7 @@ impl Asker {
 
 fn table_answer(number: u32, hit: &RankedHit, found: &TableAnswer) -> ComposedAnswer {
     let place = |it: &str| if it.is_empty() { hit.hit.path.clone() } else { format!("{}, {it}", hit.hit.path) };
-    // Marks the quote as checked, because the table was read from the current file.
+    // `checked: true`, because the table was read from the current file.
     let quote = |text: String, at: &str| AnswerQuote { hit: number, text, place: place(at), checked: true };
     let first = found.rows.first().map_or("", |it| it.place.as_str());
     let mut quotes = vec![quote(found.text.clone(), first)];

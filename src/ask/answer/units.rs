@@ -1,24 +1,25 @@
 //! Splits a passage into units that can be quoted alone: sentences, list items, table rows, `key: value` lines. Pure.
 //!
-//! A heading is not a unit, but belongs to the units below it. A row is quoted with the heads of its columns.
+//! A heading is not a unit, but belongs to the units below it. A table row is quoted with its column names.
 
 use std::ops::Range;
 
 use crate::text::trimmed_sentences;
 
-/// Separator between the cells of a row, as the extractors of tables write it.
+/// Separator between the cells of a table row in extracted text.
 const CELL_SEPARATOR: &str = " | ";
 /// Maximum number of words of a line that counts as a heading inside a passage.
 const MAX_HEADING_WORDS: usize = 12;
-/// Number of lines above and below a numbered line that are searched for other numbered lines; with one, it is no heading.
+/// Number of lines above and below a numbered line that are searched for other numbered lines. If one is found, the line
+/// is not a heading.
 const HEADING_CONTEXT_LINES: usize = 3;
 /// Maximum number of characters and words before the colon of a `key: value` line.
 const MAX_KEY_CHARS: usize = 40;
 const MAX_KEY_WORDS: usize = 5;
-/// Maximum number of units of one passage; further ones are dropped.
+/// Maximum number of text units of one passage; text after them is not quoted.
 const MAX_UNITS: usize = 200;
 
-/// The form of a unit.
+/// The form of a text unit (a part of a passage that can be quoted alone).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitForm {
     /// A sentence with its full stop.
@@ -53,13 +54,14 @@ pub(super) struct Unit {
     /// Byte range of the unit in the passage, without surrounding spaces.
     pub(super) range: Range<usize>,
     pub(super) form: UnitForm,
-    /// Byte range of the heading above the unit (or of a line that ends with a colon), if the passage has one.
+    /// Byte range of the heading above the unit, if the passage has one. A line that ends with a colon counts as a
+    /// heading.
     pub(super) heading: Option<Range<usize>>,
-    /// Byte range of the head row of the table that the unit is a row of, if the passage has it.
+    /// If the unit is a table row: byte range of the header row of this table, if the passage contains it.
     pub(super) head: Option<Range<usize>>,
 }
 
-/// Splits a passage into units.
+/// Splits a passage into text units: sentences, list items, table rows and `key: value` lines.
 pub(super) fn split_units(body: &str) -> Vec<Unit> {
     let mut reader = UnitReader { body, units: Vec::new(), heading: None, head: None };
     let mut prose: Option<Range<usize>> = None;
@@ -93,7 +95,7 @@ pub(super) fn split_units(body: &str) -> Vec<Unit> {
     reader.units
 }
 
-/// Returns the whole passage as one unit.
+/// Returns the whole passage as one text unit.
 pub(super) fn whole_unit(body: &str) -> Unit {
     Unit { range: 0..body.len(), form: UnitForm::Field, heading: None, head: None }
 }
@@ -113,7 +115,7 @@ pub(super) fn row_with_heads(head: Option<&str>, row: &str) -> String {
         .join("; ")
 }
 
-/// Returns the trimmed cells of a row. A row whose last cell is empty ends with a bar, because lines are trimmed.
+/// Returns the trimmed cells of a table row. If the last cell is empty, the row ends with ` |`, because lines are trimmed.
 fn cells(row: &str) -> Vec<&str> {
     let (whole, last) = match row.strip_suffix(CELL_SEPARATOR.trim_end()) {
         Some(whole) => (whole, Some("")),
@@ -122,7 +124,7 @@ fn cells(row: &str) -> Vec<&str> {
     whole.split(CELL_SEPARATOR).map(str::trim).chain(last).collect()
 }
 
-/// What a line of a passage is.
+/// The kind of a line of a passage; consecutive `Prose` lines are split into sentences together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineKind {
     Blank,
@@ -167,7 +169,7 @@ impl UnitReader<'_> {
         }
         let head = self.head.clone().filter(|it| !it.is_empty());
         if is_first {
-            // Sets an empty head, so that no later row of this table becomes its head.
+            // Marks the table as one without a header row (empty range), so that no later row is taken for the header.
             self.head = Some(range.start..range.start);
         }
         self.units.push(Unit { range, form: UnitForm::Row, heading: self.heading.clone(), head });
@@ -196,7 +198,7 @@ fn lines(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns whether a text ends like a sentence.
+/// Returns whether a text ends with sentence punctuation, which closing quotes or brackets may follow.
 pub(super) fn ends_sentence(text: &str) -> bool {
     let closed = text.trim_end_matches(['"', '\'', ')', ']', '\u{201d}', '\u{2019}', '\u{bb}', '\u{300d}']);
     closed.ends_with(['.', '!', '?', '\u{2026}', '\u{3002}', '\u{ff01}', '\u{ff1f}', '\u{61f}', '\u{964}'])
@@ -219,7 +221,7 @@ fn is_numbered(line: &str) -> bool {
 }
 
 /// Returns whether a line is a heading: short, without a full stop at its end, and directly above a line that does not
-/// continue it. A line that ends with a colon is one too.
+/// continue it. A line that ends with a colon, above another line, is a heading too.
 fn is_heading(line: &str, next: &str) -> bool {
     if line.ends_with(':') {
         return !next.is_empty();
@@ -253,7 +255,8 @@ fn is_field(line: &str) -> bool {
     is_key && key.chars().count() <= MAX_KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
 }
 
-/// Returns whether a first row is a head: it has no numbers except years, and as many cells as the next row.
+/// Returns whether the first row of a table is a header: it has no numbers except years, and as many cells as the next
+/// row.
 fn is_head_row(first: &str, next: &str) -> bool {
     let cells = cells(first);
     let is_number = |it: &&str| {

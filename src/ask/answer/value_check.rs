@@ -1,4 +1,5 @@
-//! Checks whether a text has a value of the kind that a question asks for, and not only values named in the question. Pure.
+//! Checks whether a text has a value of the kind that a question asks for, e.g. a date for `when`. Values that the
+//! question itself names do not count. Pure functions.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -76,7 +77,7 @@ dkk|kronor|kroner|pence";
         .expect("the pattern is a constant")
 });
 
-/// A location: a preposition or a word such as `room`, followed by a capitalized name.
+/// Matches a location: a preposition or a word such as `room`, followed by a capitalized name.
 static PLACE_NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b(?i:{PLACE_WORDS})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+"))
         .expect("the pattern is a constant")
@@ -90,7 +91,7 @@ im|am|auf|hinter|unter|neben|bei|nach|aus|vor|über|zwischen|gegenüber|raum|zim
 en|bajo|sobre|detrás de|cerca de|junto a|nel|nella|nello|sotto|sopra|dietro|accanto|presso|em|no|na|sob|atrás|perto de|achter|onder|boven|\
 naast|naar|bij|w|we|przy|pod|nad|za|obok|do|в|на|под|над|за|у|около|рядом с";
 
-/// The name of a person: two or more capitalized words in a row, or an initial and a capitalized word.
+/// Matches the name of a person: two or more capitalized words in a row, or an initial and a capitalized word.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\p{Lu}[\p{L}'’-]+(?:\s+(?:de|van|von|der|di|da|of|the|&))*\s+\p{Lu}[\p{L}'’-]*\.?|\b\p{Lu}\.\s*\p{Lu}\p{L}+|@\w+")
         .expect("the pattern is a constant")
@@ -107,13 +108,13 @@ parce que|car|afin|raison|porque|debido|para que|perché|poiché|affinché|omdat
     .expect("the pattern is a constant")
 });
 
-/// The page number in the header or footer of a page: `Page 1 of 2`.
+/// Matches the page number in the header or footer of a page: `Page 1 of 2`.
 static PAGE_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:page|seite|pagina|página|strona|sayfa|стр|страница)\.?\s*\d+\s*(?:of|von|sur|de|di|van|z|из|/)\s*\d+\b")
         .expect("the pattern is a constant")
 });
 
-/// The number at the start of a clause or list item: `7.2 `, `(3) `.
+/// Matches the number at the start of a clause or list item: `7.2 `, `(3) `.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:[-*•§]\s*)?\(?\d{1,2}(?:\.\d{1,2})*[.)]?\s+").expect("the pattern is a constant")
 });
@@ -126,13 +127,13 @@ pub(super) fn is_page_number(line: &str) -> bool {
 /// Returns a text without the number of its clause or list item, because this number cannot be an answer.
 fn without_label(text: &str) -> &str {
     let label = LABEL.find(text).map_or(0, |it| it.end());
-    // Keeps the number of `12 boats` and of `12.50 EUR`: it is followed by lower case, or is an amount of money.
+    // A number is no label before a lower-case word (`12 boats`) or as an amount of money (`12.50 EUR`).
     let is_label = text[..label].contains(['.', ')']) && text[label..].starts_with(char::is_uppercase);
     let is_amount = || MONEY.find(text).is_some_and(|it| it.start() == 0);
     if is_label && !is_amount() { &text[label..] } else { text }
 }
 
-/// Names of months and seasons that are everyday words too, so they do not count as dates.
+/// Names of months and seasons that are common words too; `is_calendar` leaves them out.
 const AMBIGUOUS_CALENDAR_WORDS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
 
 static CALENDAR_WORDS: LazyLock<HashSet<&'static str>> =

@@ -15,8 +15,8 @@ use crate::model::{Principal, Scope};
 /// How often the key of a running request is checked, so that a revocation takes effect within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the key table may be missing or unparsable before its keys are treated as revoked: editors replace a file in
-/// two steps, and a typing error is fixed once it is reported.
+/// How long the key table may be missing or unparsable before its keys are treated as revoked: an editor may replace a
+/// file in two steps, and a user needs time to correct a reported typing error.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// BLAKE3 hash of a key.
@@ -52,7 +52,7 @@ pub(crate) struct Authenticator {
 struct KeyTable {
     /// `None` if the file must be read again; `Some(None)` if the file does not exist.
     version: Option<Option<FileVersion>>,
-    /// Since when the file has been missing or unparsable; kept across repeated reads.
+    /// Since when the file has been missing or unparsable without a break; `None` if it is valid.
     unclear_since: Option<Instant>,
     others: TableKeys,
     /// Why the file could not be read, with the fix.
@@ -105,8 +105,7 @@ impl Authenticator {
         }
     }
 
-    /// Returns whether the key still grants this access. If the key table cannot be read for the moment, assumes that it
-    /// does.
+    /// Returns whether the key still grants this access. If the key table is unreadable for the moment, returns true.
     pub(crate) fn still_grants(&self, grant: &Grant) -> bool {
         if grant.holder == Principal::Owner {
             return true;
@@ -138,8 +137,8 @@ impl Authenticator {
                     if read.problem != problem {
                         tracing::error!(%error, "only the owner's key is accepted on the TCP port");
                     }
-                    // Keeps invalid contents until the file changes. After a transient error, such as a lack of file
-                    // descriptors, drops the version, so that each call reads the file again.
+                    // If the contents are invalid, the file is not read again until it changes. After a transient error,
+                    // such as a lack of file descriptors, drops the version, so that the next call reads the file again.
                     let is_passing = error.code != ErrorCode::DataLoss;
                     let unclear_since = Some(read.unclear_since.unwrap_or_else(Instant::now));
                     KeyTable { version: version.filter(|_| !is_passing), unclear_since, problem, ..KeyTable::default() }
@@ -169,7 +168,7 @@ fn grants_at_least(now: &Grant, before: &Grant) -> bool {
     let has_folders = match (&now.scope, &before.scope) {
         (Scope::All, _) => true,
         (Scope::Folders(_), Scope::All) => false,
-        // Compares the folders literally first, because a folder written with `..` does not even cover itself.
+        // Compares the folders literally first, because `covers` is false for a folder written with `..`, even for itself.
         (Scope::Folders(all), Scope::Folders(old)) => old.iter().all(|it| all.contains(it) || now.scope.covers(it)),
     };
     now.holder == before.holder && now.right >= before.right && has_folders

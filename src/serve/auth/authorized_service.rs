@@ -179,7 +179,7 @@ impl Service for AuthorizedService {
             true => self.ingest(call).await?,
             false => self.desk.run_read(&self.grant.holder, self.service.corpus(call)).await?,
         };
-        // Must follow without an `await`, because the work of a key that is revoked in between would continue.
+        // No `await` may come between starting the work and this call: work of a key revoked in between would continue.
         if let Some(id) = key_owned_work::accepted_job_id(&reply) {
             self.cancel_on_revoke(KeyOwnedWork::Verb(id));
         }
@@ -195,7 +195,7 @@ impl Service for AuthorizedService {
         self.require(Right::Index)?;
         validate::index(&request)?;
         let job = self.service.start_index(request).await?;
-        // Must follow without an `await`, because the job of a key that is revoked in between would continue.
+        // No `await` may come between starting the job and this call: a job of a key revoked in between would continue.
         self.cancel_on_revoke(KeyOwnedWork::Index(job.job_id.clone()));
         Ok(job)
     }
@@ -378,7 +378,7 @@ mod tests {
         assert!(it.jobs(1).await.is_err_and(busy));
         assert!(it.roots().await.is_err_and(busy));
         assert!(it.audit(1).await.is_err_and(busy));
-        // The unqueued status is slow, but is not rejected.
+        // The unqueued status takes longer than 20 ms here, but is not rejected although all slots for lists are in use.
         assert!(tokio::time::timeout(Duration::from_millis(20), it.unqueued_status()).await.is_err());
         // Questions have a separate limit, so that lists do not use their slots.
         assert_eq!(it.desk.questions.in_use(), 0);

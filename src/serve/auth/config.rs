@@ -46,7 +46,7 @@ impl AccessConfig {
             }
             AuthMode::Open => {
                 warnings.push(format!(
-                    "any program on this machine may query and index at {} without a key: unset VIC_BRIDGE_AUTH",
+                    "programs on this machine may query and index at {} without a key: unset VIC_BRIDGE_AUTH to require one",
                     config.listen
                 ));
                 None
@@ -54,7 +54,7 @@ impl AccessConfig {
         };
         let (tls, certificate) = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?.unzip();
         if tls.is_none() && !is_local(config.listen) {
-            warnings.push(format!("{} serves without TLS: only a proxy that adds TLS should reach it", config.listen));
+            warnings.push(format!("{} serves without TLS: only a proxy that adds TLS should connect", config.listen));
         }
         Ok(AccessConfig { keys, tls, certificate, warnings })
     }

@@ -14,7 +14,7 @@ use crate::model::{CorpusReply, CorpusRequest};
 use crate::serve::Service;
 use crate::serve::auth::authenticator::Authenticator;
 
-/// How often corpus jobs and their index jobs are checked for having ended.
+/// Interval between two checks of whether a corpus job and its index jobs have ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Delay between the revocation of a key and the cancellation of its jobs, so that a client that follows a job sees the
@@ -28,7 +28,8 @@ pub(in crate::serve) enum KeyOwnedWork {
     Index(String),
     /// A corpus job, with its id; the index jobs that it waits for belong to it.
     Verb(String),
-    /// An INGEST whose client still waits. The token is cancelled when the client disconnects; the index jobs continue.
+    /// A call of the verb INGEST. The token is cancelled when the client no longer waits; the call's index jobs then
+    /// continue.
     Ingest(CancellationToken),
 }
 
@@ -57,8 +58,8 @@ impl KeyOwnedWork {
                 () = ring.revoked(&grant) => (),
             }
             tokio::time::sleep(CANCEL_DELAY).await;
-            // Checks again after the delay, because a user may remove a key from the file and put it back. A lost
-            // response can be requested again, but hours of a job would be lost.
+            // Checks again after the delay, because a user may remove a key from the file and put it back. A streamed
+            // response, which ends at once, can be requested again, but a job may have run for hours.
             if !ring.still_grants(&grant) {
                 break;
             }
@@ -93,11 +94,11 @@ impl KeyOwnedWork {
     async fn cancel(&self, service: &dyn Service) -> Result<()> {
         let mut told = match self {
             KeyOwnedWork::Index(id) => return service.cancel_job(id).await.map(drop),
-            // Cancels the verb first, so that it starts no more index jobs.
+            // Cancels the corpus job first, so that it starts no more index jobs.
             KeyOwnedWork::Verb(id) => cancel_verb(id, service).await,
             KeyOwnedWork::Ingest(_) => Ok(()),
         };
-        // Cancels the other jobs even if one cannot be cancelled; the error is returned at the end.
+        // Cancels all index jobs of the key, even if the cancellation of one fails; returns the first error at the end.
         for id in service.own_jobs()? {
             told = told.and(service.cancel_job(&id).await.map(drop));
         }
@@ -125,7 +126,7 @@ fn job_request(id: &str, cancel: bool) -> CorpusRequest {
     CorpusRequest { verb: "JOB".into(), request: Map::from_iter(request) }
 }
 
-/// Returns whether a job may still be running. If its state could not be queried, it may.
+/// Returns whether a job may still be running; true if its state could not be queried.
 fn may_be_running(told: &Result<CorpusReply>) -> bool {
     let Ok(CorpusReply { text, error_code: refused, .. }) = told else { return true };
     match refused {

@@ -22,7 +22,7 @@ impl HostNames {
         HostNames { port, more }
     }
 
-    /// Returns whether a host name, with or without a port, is accepted. `local` is the server's address of the
+    /// Returns whether a host name, with or without a port, is accepted. `local` is the server's own IP address on this
     /// connection.
     fn accepts(&self, host: &str, local: IpAddr) -> bool {
         let address = match local.to_canonical() {
@@ -48,7 +48,7 @@ pub(crate) fn is_from_web_page(headers: &HeaderMap) -> bool {
 }
 
 /// Error message for requests that a web page sent.
-pub(crate) const WEB_PAGE_REJECTED: &str = "requests of web pages are refused";
+pub(crate) const WEB_PAGE_REJECTED: &str = "requests sent by web pages are rejected";
 
 /// Returns why a request to the TCP port is rejected; `None` if it is accepted.
 pub(crate) fn rejection_reason(
@@ -67,7 +67,7 @@ pub(crate) fn rejection_reason(
     let ours = uri.authority().is_none_or(|it| is_ours(it.as_str()))
         && first.is_none_or(|it| it.to_str().is_ok_and(is_ours))
         && second.is_none();
-    if named && ours { None } else { Some("the host of the request is not this server") }
+    if named && ours { None } else { Some("the request's host is not this server (VIC_BRIDGE_HOSTS adds names)") }
 }
 
 #[cfg(test)]

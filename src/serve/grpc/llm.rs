@@ -107,7 +107,7 @@ impl wire::llm_server::Llm for Adapter {
 
     async fn assist(&self, request: Request<wire::AssistRequest>) -> Reply<wire::AssistResponse> {
         let (assistant, request) = split_request(request)?;
-        // Stops the work at shutdown, which does not wait for a model.
+        // Stops the work at shutdown, because the shutdown does not wait for a model.
         let done = self.shutdown.run_until_cancelled(run_assist(&assistant, request)).await;
         let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the work was complete"));
         respond(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
@@ -163,7 +163,7 @@ fn backend_override(backend: Option<wire::LlmBackend>) -> Result<Override, Error
 /// Splits a request into the assistant of its caller and its message.
 fn split_request<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
     let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
-    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
+    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("the request has no caller")))?;
     let assistant = Service::assistant(&*service).map_err(grpc_status::from_error)?;
     Ok((assistant, request.into_inner()))
 }

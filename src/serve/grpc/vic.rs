@@ -234,7 +234,7 @@ impl wire::vic_server::Vic for Adapter {
 /// request bypassed authentication.
 pub(in crate::serve) fn split_request<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
     let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
-    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
+    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("the request has no caller")))?;
     Ok((service, request.into_inner()))
 }
 

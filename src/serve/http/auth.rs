@@ -1,6 +1,6 @@
 //! Checks each request on the TCP port in this order, and rejects it with this status: host and origin (403), key (401),
-//! rate limit (429), media type (415). The body is not read before. An accepted request carries its [`AuthorizedService`]
-//! until the key is revoked.
+//! rate limit (429), media type (415). The body is read only after these checks. An accepted request carries its
+//! [`AuthorizedService`] until the key is revoked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn check_request(
     }
     let caller = authenticate(bridge, request, peer)?;
     let path = request.uri().path();
-    // Treats the request as one without a key: without authentication every caller is the owner, but has not shown a key.
+    // Limits requests of public paths without a key, and if authentication is off, all requests of public paths.
     if is_public(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_public(bridge, peer)?;
     }
@@ -111,12 +111,12 @@ pub(super) fn is_grpc(request: &Request) -> bool {
     kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
 }
 
-/// Returns whether a path needs no key. Only single health checks do not; a health stream, which stays open, needs one.
+/// Returns whether a path needs no key: only single health checks; a health stream, which stays open, needs a key.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/health" | "/grpc.health.v1.Health/Check")
 }
 
-/// Returns whether the body has a media type that vic's clients do not send, but a form of a web page can.
+/// Returns whether the body has a media type that a web page can send, but vic's clients do not.
 fn is_form_media_type(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?").to_ascii_lowercase());
     kind.is_some_and(|it| {

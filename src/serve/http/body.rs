@@ -65,8 +65,8 @@ pub(crate) fn parse_query<T: DeserializeOwned>(request: &Request) -> Result<T, E
     })
 }
 
-/// Reads the whole body within a timeout. Returns it with its reservation of the memory limit, to be kept as long as the
-/// body.
+/// Reads the whole body within a timeout. Also returns the memory reserved for the body in the budget; keep this
+/// reservation as long as the body.
 async fn read_with_timeout(bridge: &HttpState, request: Request) -> Result<(Vec<u8>, MessageMemory), ErrorResponse> {
     let reading = read_body(request, bridge.max_body, bridge.message_budget.hold(usize::MAX));
     let read = tokio::time::timeout(bridge.body_time, reading)
@@ -109,7 +109,7 @@ async fn read_body(
     Ok((bytes, held))
 }
 
-/// Reads and discards the rest of a body for a limited time. Does nothing if the body is far too large.
+/// Reads and discards the rest of a body for a limited time. Does nothing if its announced length exceeds `DRAIN_BYTES`.
 async fn drain_body(mut chunks: BodyDataStream, announced: u64) {
     if announced > DRAIN_BYTES as u64 {
         return;

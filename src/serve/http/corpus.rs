@@ -12,8 +12,8 @@ use crate::serve::http::body;
 use crate::serve::http::error_response::BUSY_RETRY_SECONDS;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState};
 
-/// `POST /v1/corpus/{verb}`: returns the envelope of the result. A refusal has an HTTP error status, and the reason in
-/// the envelope.
+/// `POST /v1/corpus/{verb}`: runs a verb and returns the envelope with its result. A refused call has an HTTP error
+/// status, and the reason in the envelope.
 pub(crate) async fn call(
     State(bridge): SharedState,
     Extension(caller): CallerExtension,

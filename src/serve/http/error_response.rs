@@ -38,7 +38,7 @@ impl ErrorResponse {
     /// 401: the key is missing or invalid; the response does not say which.
     pub(crate) fn unauthenticated() -> ErrorResponse {
         let error = Error::new(ErrorCode::PermissionDenied, "this daemon requires a key")
-            .hint("send `Authorization: Bearer KEY`; on its machine, `vic bridge` shows where the key is stored");
+            .hint("send `Authorization: Bearer KEY`; `vic bridge` on the daemon's machine shows where it is stored");
         let challenge = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         ErrorResponse {
             status: StatusCode::UNAUTHORIZED,
@@ -51,7 +51,7 @@ impl ErrorResponse {
     /// 401: the key was revoked while the request was running.
     pub(crate) fn revoked() -> ErrorResponse {
         let refusal = ErrorResponse::unauthenticated();
-        let error = Error::new(ErrorCode::PermissionDenied, "the key no longer grants this")
+        let error = Error::new(ErrorCode::PermissionDenied, "the key was revoked or no longer grants this access")
             .hint("ask the owner of the daemon for a new key");
         ErrorResponse { error: Box::new(error), ..refusal }
     }
@@ -153,7 +153,7 @@ impl ErrorResponse {
         response
     }
 
-    /// Returns the error itself, for use where no response can be sent.
+    /// Returns the error without status and header, for a response that has already started.
     pub(crate) fn into_error(self) -> Error {
         *self.error
     }

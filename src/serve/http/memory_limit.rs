@@ -14,7 +14,7 @@ use tonic::Status;
 use crate::error::{Error, ErrorCode};
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, grpc_status};
 
-/// A gRPC message must be complete within this time.
+/// A gRPC message must arrive completely within this time; otherwise the request fails.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum size of a message that counts as small, in bytes: larger than any question, job or list of texts.
@@ -57,7 +57,7 @@ impl MessageBudget {
     }
 
     /// Returns the request with a body that fails after the timeout, or when the memory limit is reached. `may_be_large`
-    /// allows the size of graphs and images. Calls `refused` if the message is too large.
+    /// allows messages as large as graphs and images are. Calls `refused` if the message is too large.
     pub(crate) fn limit_request(
         &self,
         request: Request,
@@ -72,7 +72,7 @@ impl MessageBudget {
                 let bytes: Bytes = bytes?;
                 if held.length == 0 && announced_length(&bytes).is_some_and(|it| it > longest) {
                     refused();
-                    // Sets no retry time, because the message would be too large again.
+                    // Does not ask the client to retry, because the message would be too large again.
                     return Err(Status::resource_exhausted(too_large_message(longest)).into());
                 }
                 held.grow(bytes.len()).map_err(grpc_status::from_error)?;

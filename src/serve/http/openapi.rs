@@ -30,7 +30,7 @@ struct Operation {
     events: bool,
     /// Whether the operation has the query parameter `job_id`.
     job: bool,
-    /// Whether the path of the operation contains a corpus verb.
+    /// Whether the path of the operation has the parameter `verb`, the name of a corpus verb.
     verb: bool,
     /// Whether the operation responds with plain text.
     text: bool,
@@ -142,7 +142,7 @@ const OPERATIONS: &[Operation] = &[
         request: Some(schema_of::<AskRequest>),
         response: (200, Some(schema_of::<AskResponse>)),
         events: true,
-        ..operation("post", "/v1/ask", "Answers a question; on request as events plan, hits, text, done or error")
+        ..operation("post", "/v1/ask", "Answers a question; as events (plan, hits, text, done, error) on request")
     },
     Operation {
         request: Some(schema_of::<AskRequest>),
@@ -211,7 +211,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         events: true,
         job: true,
-        ..operation("get", "/v1/index/events", "Follows a job; events progress, done or error")
+        ..operation("get", "/v1/index/events", "Streams the state of a job as events: progress, done or error")
     },
     operation("post", "/mcp", "Model Context Protocol, streamable HTTP"),
 ];

@@ -1,9 +1,9 @@
 //! Rate limits for clients by IP address: a sliding window, and a token bucket. Many people may share one address, so the
 //! sliding window counts the requests of each key at an address separately.
 //!
-//! The sliding window limits expensive requests. It stores the time of each admitted request for 60 seconds, so that no
-//! 60 seconds admit more than the limit. Rejected requests do not count, so that a client that waits as told is admitted.
-//! The limit and [`MAX_CLIENTS`] bound its memory.
+//! The sliding window limits expensive requests. It stores the time of each admitted request for 60 seconds, so that no 60
+//! seconds admit more than the limit. Rejected requests do not count, so that a client that waits as long as the response
+//! tells is admitted. The limit and [`MAX_CLIENTS`] bound its memory.
 //!
 //! The [`TokenBucket`] limits public requests, which are cheap; its rate is higher than any monitor needs.
 
@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of clients whose requests are remembered; beyond it, the client that was idle longest is forgotten.
 const MAX_CLIENTS: usize = 1_024;
 
-/// Limits requests of a key at an address by a sliding window of 60 seconds.
+/// Limits the requests with each key from each IP address by a sliding window of 60 seconds.
 pub(crate) struct SlidingWindow {
     limit: u32,
     clients: Mutex<HashMap<Client, VecDeque<Instant>>>,
@@ -67,10 +67,10 @@ impl SlidingWindow {
 pub(crate) struct TokenBucket {
     /// Interval between two requests at the full rate.
     interval: Duration,
-    /// Maximum time that an idle client saves up for a burst.
+    /// How much earlier than at the full rate a request may come; this allows bursts after idle time.
     burst: Duration,
     rate: u32,
-    /// For each address: when its admitted requests would all have been due at the full rate.
+    /// For each address: when its next request is due if all its admitted requests are spread out at the full rate.
     clients: Mutex<HashMap<IpAddr, Instant>>,
 }
 
@@ -96,7 +96,7 @@ impl TokenBucket {
             return Err(wait);
         }
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
-            // Forgets clients whose bucket is full, because they are treated like new ones.
+            // Forgets clients whose bucket is full, because a new client has a full bucket too.
             clients.retain(|_, due| *due > now);
             let idlest = clients.iter().min_by_key(|(_, due)| **due).map(|(client, _)| *client);
             idlest.filter(|_| clients.len() >= MAX_CLIENTS).map(|it| clients.remove(&it));

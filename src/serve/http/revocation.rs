@@ -1,6 +1,6 @@
-//! Ends responses whose key is revoked while they are sent: answer events, job progress or model output, on every
-//! protocol of the TCP port and without code in the handlers. Each protocol marks such a response as incomplete, so that
-//! no client takes a part for the whole.
+//! Ends responses whose key is revoked while they are sent: answer events, job progress or model output, on every protocol
+//! of the TCP port and without code in the handlers. Each protocol marks such a response as incomplete, so that no client
+//! mistakes a part for the complete response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn revoked_byte_stream_breaks_off() {
-        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key no longer grants this"));
+        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key was revoked"));
     }
 
     #[tokio::test]

@@ -24,16 +24,16 @@ use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
 
-/// Timeout for receiving a whole body. The largest body takes less over any connection, and a client that sends single
-/// bytes cannot hold its connection forever.
+/// Timeout for receiving a whole body. Enough for the largest body over any connection, while a client that sends single
+/// bytes cannot keep its connection open forever.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum age of the cached status for callers without a key, so that a monitor that polls once a second sees every
 /// change.
 const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Cached status for callers without a key. These must not cause load, but computing a status counts all files and walks
-/// the folder of the index. Concurrent callers wait for one update and share the result.
+/// Cached status for callers without a key. Such callers must not cause load, but computing a status counts all files and
+/// walks the folder of the index. Concurrent callers wait for one update and share the result.
 #[derive(Default)]
 pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
 
@@ -76,7 +76,7 @@ pub(crate) struct HttpState {
 /// Maximum number of invalid keys from one address in any 60 seconds; further ones are rejected with 429.
 const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 
-/// Maximum number of public requests per second from one address, and the burst that a client may save up, so that
+/// Maximum number of requests without a key per second from one address, and of requests at once after idle time, so that
 /// several monitors behind one address can start at the same time.
 const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
 const PUBLIC_REQUEST_BURST: u32 = 100;

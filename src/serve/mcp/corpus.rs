@@ -76,22 +76,22 @@ pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObje
         Err(error) => return Some(Err(error)),
     };
     let content = vec![ContentBlock::text(reply.text)];
-    // Returns a refusal as a result with the error flag, so that the model reads what to do next.
+    // Returns a refused call as a result with the error flag, so that the model can read the reason and what to do next.
     Some(Ok(if reply.error_code.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
 }
 
 /// Returns help and schemas as MCP resources: help for all verbs, for each verb and form, and for the fields of QUERY.
 pub(crate) fn resources() -> Vec<Resource> {
     let text = |path: &str, about: &str| Resource::new(format!("{HELP}{path}"), about).with_mime_type("text/plain");
-    let mut all = vec![text("", "The contract: its verbs"), text("/fields", "The contract: fields of QUERY")];
+    let mut all = vec![text("", "Corpus API: its verbs"), text("/fields", "Corpus API: fields of QUERY")];
     for verb in VERBS.iter().chain(MANAGEMENT_CALLS) {
         let path = format!("/{}", verb.name.to_lowercase());
-        all.push(text(&path, &format!("The contract: {}", verb.name)));
+        all.push(text(&path, &format!("Corpus API: {}", verb.name)));
         for form in verb.forms.iter().filter(|it| !it.name.is_empty()) {
-            all.push(text(&format!("{path}/{}", form.name), &format!("The contract: {} {}", verb.name, form.name)));
+            all.push(text(&format!("{path}/{}", form.name), &format!("Corpus API: {} {}", verb.name, form.name)));
         }
         for which in ["request", "response"] {
-            let name = format!("The contract: schema of the {which} of {}", verb.name);
+            let name = format!("Corpus API: schema of the {which} of {}", verb.name);
             let schema = Resource::new(format!("{}{path}/{which}", schema::ADDRESS), name);
             all.push(schema.with_mime_type("application/schema+json"));
         }
@@ -123,5 +123,5 @@ pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
 fn schema_text(verb: Option<&str>, which: Option<&str>) -> std::result::Result<String, String> {
     let found = verb.and_then(schema::schemas_by_name).map(|it| it[which.unwrap_or_default()].clone());
     let found = found.filter(Value::is_object);
-    found.map(|it| it.to_string()).ok_or_else(|| "no such schema; the list of resources has all schemas".into())
+    found.map(|it| it.to_string()).ok_or_else(|| "no such schema; `resources/list` lists all schemas".into())
 }

@@ -149,7 +149,7 @@ fn file_tools() -> Vec<Tool> {
         with_limit(
             tool::<ReadRequest, Reading>(
                 "read",
-                "Reads the text of a file in parts, with places; continue at `next_offset`",
+                "Reads the text of a file in parts, with the location of each; continue at `next_offset`",
             ),
             ("max_chars", "Maximum number of characters", DEFAULT_CHARS, MAX_CHARS),
         ),
@@ -166,7 +166,7 @@ fn file_tools() -> Vec<Tool> {
             ),
         tool::<StatusArgs, Overview>(
             "status",
-            "Returns how much is indexed and current problems, or the state of a job",
+            "Returns how many files are indexed and the current problems, or the state of a job",
         ),
     ]
 }
@@ -178,7 +178,8 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, de
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
-/// Sets the limit of a tool's field in its schema. It is narrower than in the HTTP API, which shares the type.
+/// Sets the maximum and default of a field in a tool's schema, because they are lower than in the HTTP API, which shares
+/// the type.
 fn with_limit(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
     let mut schema = (*tool.input_schema).clone();
     if let Some(property) = schema.get_mut("properties").and_then(|it| it.get_mut(field)) {

@@ -26,7 +26,7 @@ use crate::serve::transport::certificate_validity::{self, Validity};
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// Delay between detecting a change and reading the files, because certificate and key are replaced one after the other.
 const SETTLE_DELAY: Duration = Duration::from_millis(300);
-/// Small stack for the polling thread, in bytes.
+/// Stack size of the polling thread in bytes; smaller than the default, because the thread does little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// An expiry warning starts this long before the certificate expires.
@@ -69,7 +69,7 @@ impl Certificate {
         // Uses a separate thread, so that a file system that hangs blocks nothing else.
         let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
         if let Err(error) = keeper.spawn(move || reload_on_change(&weak, seen)) {
-            tracing::warn!(%error, "a new certificate is only loaded at the next start");
+            tracing::warn!(%error, "cannot watch the certificate files: a new certificate is loaded only at the next start");
         }
         Ok(certificate)
     }
@@ -172,7 +172,7 @@ fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<S
         false => format!("expires on {when}; from then on, clients that verify it cannot connect"),
     };
     // Mentions the clock, because a machine without a clock battery may start with a date that is years in the past.
-    let look = if is_early { "check the clock of this machine, or" } else { "" };
+    let look = if is_early { "check the clock of this machine, or " } else { "" };
     let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
     let cure = format!("{look}put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
     Some(format!("the certificate of the TCP port {told} ({cure})"))
@@ -187,7 +187,7 @@ fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<S
 fn load_certificate(files: &TlsFiles) -> Result<CertifiedKey> {
     let wrong = |name: &str, path: &Path, error: &dyn fmt::Display| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
-            .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
+            .hint("both files must be PEM; the certificate file has the whole chain, the server's own first")
     };
     let certificate = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_CERT", &files.certificate, error);
     let key = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_KEY", &files.key, error);
@@ -195,7 +195,7 @@ fn load_certificate(files: &TlsFiles) -> Result<CertifiedKey> {
         .and_then(Iterator::collect)
         .map_err(|error| certificate(&error))?;
     if chain.is_empty() {
-        return Err(certificate(&"it holds no certificate"));
+        return Err(certificate(&"the file contains no certificate"));
     }
     let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
     CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| key(&error))

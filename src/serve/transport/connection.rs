@@ -29,7 +29,7 @@ use crate::serve::transport::response_body::ConnectionResponses;
 /// Maximum number of concurrent requests on one connection; further ones wait. Limits the load by a single client.
 const MAX_CONCURRENT: usize = 64;
 
-/// Maximum number of requests on one connection, running or waiting; HTTP/2 clients send no more.
+/// Maximum number of requests on one HTTP/2 connection, running or waiting; the client must wait before it sends more.
 const MAX_STREAMS: u32 = 100;
 
 /// Maximum total size of the headers of one request, in bytes. Vic's clients send a few hundred bytes.
@@ -58,10 +58,10 @@ struct ConnectionLimits {
     stall: Duration,
 }
 
-/// The maximum number of connections stays far below the limit of open files.
+/// Limits of each port. The maximum number of connections is far below the limit of open files of the process.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits { connections: 2_048, stall: Duration::from_secs(30) };
 
-/// At the limit of connections, how often to look again for one that may be closed.
+/// Interval between two searches for a connection that may be closed, while the limit of connections is reached.
 const EVICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// At shutdown, time to send the last bytes of responses after the last request has ended.
@@ -91,7 +91,7 @@ async fn serve_within(bounds: ConnectionLimits, listener: Listener, port: Port) 
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
-            // Looks again for a connection that may be closed, because one may have become idle meanwhile.
+            // Repeats the loop to search again for a connection to close, because one may have become idle meanwhile.
             () = tokio::time::sleep(EVICT_RETRY_INTERVAL), if full => (),
             (socket, peer) = listener.accept(), if !full => {
                 let pulse = Arc::new(ConnectionState::default());
@@ -203,7 +203,7 @@ async fn serve_stream<S>(
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
         () = pulse.timed_out(patience) => {
-            tracing::debug!("closed a connection that neither sends nor reads");
+            tracing::debug!("closed a connection: the client sent no request or read no response in time");
             return;
         }
         () = port.shutdown.cancelled() => {

@@ -47,7 +47,7 @@ impl Default for Peer {
 }
 
 impl Listener {
-    /// Returns the next connection whose client may connect; others are closed.
+    /// Returns the next connection from a permitted client; closes all other connections.
     pub(crate) async fn accept(&self) -> (Socket, Peer) {
         loop {
             let accepted = match self {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Maximum size of one piece of a body in bytes. Small, because HTTP/2 buffers a whole piece even if the client takes
+/// Maximum size of one piece of a body in bytes. Small, because HTTP/2 buffers a whole piece even if the client accepts
 /// only a part of it.
 const MAX_PIECE_BYTES: usize = 64 << 10;
 
@@ -26,14 +26,14 @@ struct ResponseState {
     started: u64,
     /// Number of responses that are not finished.
     open: usize,
-    /// For each response whose last piece has been handed over without a request for the next one: since when it waits.
+    /// For each response that waits for its client to accept the next piece, by its number: since when it waits.
     waiting: HashMap<u64, Instant>,
-    /// When a piece of any response was last handed over.
+    /// When a piece of any response was last passed on to be sent.
     last_read: Option<Instant>,
 }
 
 impl ConnectionResponses {
-    /// Wraps the body of a response, so that reading it is tracked.
+    /// Wraps the body of a response, so that it is known when the client last accepted a piece.
     pub(crate) fn track(self: &Arc<ConnectionResponses>, body: Body) -> Body {
         let mut answers = self.lock();
         answers.started += 1;
@@ -63,8 +63,8 @@ impl ConnectionResponses {
 
 impl ResponseState {
     fn is_stalled(&self, patience: Duration) -> bool {
-        // Counts only handed-over pieces as reads: an open response that has nothing to send, e.g. of a paused job, does
-        // not count.
+        // Only pieces passed on to be sent count as reads; an open response that has nothing to send, e.g. of a paused
+        // job, does not count.
         let takes_others = self.last_read.is_some_and(|it| it.elapsed() < patience);
         let patience = if takes_others { OTHER_READS_FACTOR * patience } else { patience };
         self.waiting.values().any(|since| since.elapsed() >= patience)
