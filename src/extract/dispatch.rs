@@ -1,5 +1,5 @@
-//! Calls the reader for the detected type of a file; the only file that names all readers. Archive and mail readers get the
-//! function that reads a member as an argument, so that no reader depends on this file.
+//! Calls the reader for the detected type of a file; this is the only file that names all readers. Archive and mail readers
+//! get the function that reads a member as an argument, so that no reader depends on this file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
