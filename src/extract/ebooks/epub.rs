@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
 }
 
-/// Adds the chapters that are not copy-protected. Fails if none of them can be read.
+/// Adds the chapters that are not copy-protected. Fails if no chapter can be read.
 fn read_chapters(
     chapters: &[String],
     protected: &HashSet<String>,

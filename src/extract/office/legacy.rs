@@ -76,7 +76,7 @@ impl Writer<'_> {
     }
 
     fn push_section(&mut self, section: &Section) {
-        // Slides get no heading: their name is only a number, which the anchor already has as the page.
+        // Slides get no heading, because the name of a slide is only its number, which the anchor already has as the page.
         if let Some(name) = section.name.as_ref().filter(|_| self.anchor.page.is_none()) {
             self.push(BlockKind::Heading(1), name, None);
         }
@@ -85,7 +85,7 @@ impl Writer<'_> {
                 Block::Paragraph(paragraph) => self.push_paragraph(paragraph),
                 Block::Table(table) => self.push_table(table, 0),
                 Block::Note { content, .. } => self.push_paragraphs(content, "footnote"),
-                // Adds the description of an image unless it is a single word, which is a file name.
+                // Adds the description of an image. A single word is skipped, because it is a file name.
                 Block::Image { alt_text: Some(text), .. } if text.trim().contains(' ') => {
                     self.push(BlockKind::Paragraph, text, Some("picture"));
                 }
