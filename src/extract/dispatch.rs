@@ -44,7 +44,7 @@ fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -
         Ok(Err(failed)) => keep_partial_document(sink, failed),
         Err(_) => keep_partial_document(
             sink,
-            new_failure(Reason::Damaged, format!("its reader panicked{}", panic_location::take_location())),
+            new_failure(Reason::Damaged, format!("the file's reader panicked{}", panic_location::take_location())),
         ),
     }
 }

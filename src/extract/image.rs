@@ -44,7 +44,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if let Some(Err(error)) = &dimensions
         && !matches!(error, image::ImageError::Unsupported(_))
     {
-        return Err(new_failure(Reason::Damaged, format!("not a readable image: {error}")));
+        return Err(new_failure(Reason::Damaged, format!("the file is not a readable image: {error}")));
     }
     let Ok(exif) = exif::Reader::new().read_from_container(&mut Cursor::new(input.bytes)) else {
         return Ok(());

@@ -25,7 +25,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
 fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> ReadResult {
     let first = match tools.pdfium.as_deref().and_then(load_pdfium) {
         Some(pdfium) => read_with_pdfium(pdfium, input, sink),
-        None => Err(new_failure(Reason::Damaged, "the PDF library is not installed")),
+        None => Err(new_failure(Reason::Damaged, "the PDF library is not installed; run `vic models pull pdfium`")),
     };
     let nothing_found = sink.block_count() == mark && sink.document().pages_without_text.is_empty();
     match first {

@@ -475,7 +475,7 @@ impl WorkerPool {
             Cause::Outside => Fault::KilledOutside(death.failed),
             Cause::Jail => {
                 self.stats().jail_kills += 1;
-                error!("the jail killed a worker for a forbidden system call");
+                error!("the jail killed an extraction worker for a forbidden system call");
                 Fault::Died(death.failed)
             }
         }
@@ -483,7 +483,7 @@ impl WorkerPool {
 }
 
 fn pool_closed(_: AcquireError) -> Fault {
-    Fault::NotStarted(new_failure(Reason::Io, "the pool is closed"))
+    Fault::NotStarted(new_failure(Reason::Io, "the worker pool is closed"))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub(crate) fn encode_frame(message: &impl Serialize) -> std::io::Result<Vec<u8>>
     let mut frame = vec![0; PREFIX_BYTES];
     serde_json::to_writer(&mut frame, message)?;
     let length = u32::try_from(frame.len() - PREFIX_BYTES)
-        .map_err(|_| std::io::Error::other("a frame is too long for a length of 32 bits"))?;
+        .map_err(|_| std::io::Error::other("a message is too long: its length in a frame has only 32 bits"))?;
     frame[..PREFIX_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(frame)
 }

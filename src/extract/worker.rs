@@ -186,7 +186,7 @@ fn serve_jobs(socket: &UnixStream, station: &WorkerState) -> io::Result<()> {
         let mut reader = socket;
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
-        let file = file.ok_or_else(|| io::Error::other("a job arrived without a file"))?;
+        let file = file.ok_or_else(|| io::Error::other("a job arrived without the descriptor of its file"))?;
         let frame = protocol::encode_frame(&run_job(&file, &job, station))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
@@ -211,7 +211,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(new_failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
+        return Err(new_failure(Reason::NoJail, "the extraction worker cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {

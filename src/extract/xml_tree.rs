@@ -175,11 +175,11 @@ impl<'a> Builder<'a> {
         match self.open.iter().rposition(is_it) {
             Some(place) => {
                 if place + 1 != self.open.len() {
-                    self.record_flaw(Flaw::Malformed(format!("`{name}` is closed before its children")));
+                    self.record_flaw(Flaw::Malformed(format!("the element `{name}` ends before the elements inside it")));
                 }
                 self.open.truncate(place);
             }
-            None => self.record_flaw(Flaw::Malformed(format!("`{name}` is closed but not open"))),
+            None => self.record_flaw(Flaw::Malformed(format!("the end tag of `{name}` has no start tag"))),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     let protected = protected_parts(&mut package, sink)?;
     if !chapters.is_empty() && chapters.iter().all(|it| protected.contains(it)) {
-        return Err(new_failure(Reason::Encrypted, "the chapters are copy-protected"));
+        return Err(new_failure(Reason::Encrypted, "all chapters of the e-book are copy-protected"));
     }
     read_chapters(&chapters, &protected, &mut package, sink)?;
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)

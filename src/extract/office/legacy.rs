@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 64;
 /// Adds the text of a binary Office file to the sink; its type is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(&COMPOUND_FILE) {
-        return Err(new_failure(Reason::Damaged, "the file is not a compound file"));
+        return Err(new_failure(Reason::Damaged, "the file is not a compound file (OLE)"));
     }
     if is_encrypted_package(input.bytes) {
         return Err(new_failure(Reason::Encrypted, "needs a password"));
@@ -29,7 +29,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         Ok(Ok(document)) => document,
         Ok(Err(Error::Encrypted)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(new_failure(Reason::UnsupportedType, "the compound file is of an unknown kind"));
+            return Err(new_failure(Reason::UnsupportedType, "the file is not a Word, Excel or PowerPoint file"));
         }
         Ok(Err(error)) => return Err(new_failure(Reason::Damaged, error.to_string().to_lowercase())),
         Err(_) => return Err(new_failure(Reason::Damaged, "the Office reader panicked")),

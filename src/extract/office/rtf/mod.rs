@@ -24,7 +24,7 @@ const MAX_GROUP_DEPTH: usize = 256;
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     const SIGNATURE: &[u8] = b"{\\rtf";
     let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
-    let Some(start) = start else { return Err(new_failure(Reason::Damaged, "does not begin with the RTF signature")) };
+    let Some(start) = start else { return Err(new_failure(Reason::Damaged, "the file has no RTF signature")) };
     let mut reader = Reader::new(sink);
     for token in Lexer::new(&input.bytes[start..]) {
         reader.handle_token(token)?;
@@ -442,7 +442,7 @@ impl<'s> Reader<'s> {
     fn finish(mut self) {
         self.flush_bytes();
         if !self.stack.is_empty() {
-            self.sink.record_problem("the RTF ends inside an open group");
+            self.sink.record_problem("the RTF file ends inside a group that is not closed");
         }
         // Adds the text of a note that is not closed as a paragraph, so that it is not lost.
         let text = std::mem::take(&mut self.texts).join("\n");

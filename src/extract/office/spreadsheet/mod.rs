@@ -162,7 +162,7 @@ fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Resul
                 }
             }
             Ok(None) => return,
-            Err(error) => return writer.sink.record_problem(format!("a sheet is damaged: {error}")),
+            Err(error) => return writer.sink.record_problem(format!("the rest of a sheet was not read: {error}")),
         }
     }
 }
