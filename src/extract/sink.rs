@@ -267,8 +267,8 @@ impl Sink {
         if bytes.len() as u64 > most {
             let detail = match (most == left, most == by_ratio) {
                 (true, _) => format!("the file inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
-                (false, true) => format!("a part of the file inflates to more than {} times its size", self.limits.ratio),
-                (false, false) => format!("a part of the file inflates to more than {} MiB", most >> 20),
+                (false, true) => format!("a file part inflates to more than {} times its size", self.limits.ratio),
+                (false, false) => format!("a file part inflates to more than {} MiB", most >> 20),
             };
             return Err(new_failure(Reason::DecompressionLimit, detail));
         }

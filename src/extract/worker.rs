@@ -211,7 +211,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(new_failure(Reason::NoJail, "the extraction worker cannot be jailed here; `vic status` shows the reason"));
+        return Err(new_failure(Reason::NoJail, "its worker cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {
