@@ -167,7 +167,7 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// Builds a chunk from its body and from its own `headings`, which move into the context, where they are the last of
+    /// Builds a chunk from its body and from its own `headings`, which move to the end of the context; they are the last of
     /// `path`.
     fn assemble_chunk(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
         body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
@@ -210,8 +210,7 @@ impl<'a> Builder<'a> {
         (text, parts)
     }
 
-    /// Returns the byte ranges and anchors of the headings that moved from the body into the context, where they are the
-    /// last.
+    /// Returns the byte ranges and anchors of the headings that moved from the body to the end of the context.
     fn heading_pieces(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
         let mut end = context.len();
         let mut lifted = Vec::with_capacity(headings.len());

@@ -6,7 +6,7 @@
 pub(super) const MIN_MEMORY_BYTES: u64 = 240 << 20;
 /// Size up to which a file counts as small: larger files get more memory than [`MIN_MEMORY_BYTES`].
 pub(super) const SMALL_FILE_BYTES: u64 = 10 << 20;
-/// Additional memory in bytes for each byte of a file above [`SMALL_FILE_BYTES`]: a reader may copy a file so often.
+/// Additional memory in bytes per byte of a file above [`SMALL_FILE_BYTES`]: a reader may hold this many copies of a file.
 pub(super) const MEMORY_PER_BYTE: u64 = 4;
 
 /// Maximum size in bytes to which a compressed stream in a small file may inflate, into a single buffer in memory.

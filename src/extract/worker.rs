@@ -42,8 +42,8 @@ const CPU_GRACE_SECONDS: u64 = 5;
 pub struct SkillHandler {
     /// Name that jobs use to select the skill.
     pub name: &'static str,
-    /// Opens libraries and models before the limits of the worker apply. Ignores missing files, which may be installed
-    /// later.
+    /// Opens libraries and models before the limits of the worker apply. Ignores missing files: they may be installed
+    /// before the first job.
     pub prepare: fn(&Tools),
     /// Runs the skill. A panic becomes a failure of the file.
     pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
@@ -211,7 +211,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(new_failure(Reason::NoJail, "its worker cannot be jailed here; `vic status` shows the reason"));
+        return Err(new_failure(Reason::NoJail, "the worker cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {

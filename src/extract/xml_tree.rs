@@ -175,7 +175,7 @@ impl<'a> Builder<'a> {
         match self.open.iter().rposition(is_it) {
             Some(place) => {
                 if place + 1 != self.open.len() {
-                    self.record_flaw(Flaw::Malformed(format!("the element `{name}` ends before the elements inside it")));
+                    self.record_flaw(Flaw::Malformed(format!("`{name}` ends before the elements inside it")));
                 }
                 self.open.truncate(place);
             }

@@ -190,8 +190,8 @@ pub(super) fn memory_of(process: u32) -> Option<(u64, u64)> {
     Some((status_bytes(&status, "VmRSS:")?, status_bytes(&status, "VmHWM:")?))
 }
 
-/// Waits for a child to exit without reaping it, because `/proc` has its peak memory no longer after that, and returns this
-/// peak in bytes. Returns `None` if the child does not exit in time.
+/// Waits for a child to exit, without reaping it, and returns its peak memory in bytes, which `/proc` no longer reports
+/// after the exit. Returns `None` if the child does not exit in time.
 async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
     const POLL_INTERVAL: Duration = Duration::from_millis(2);
     let begun = Instant::now();

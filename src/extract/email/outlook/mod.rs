@@ -14,8 +14,8 @@ use crate::extract::office::rtf;
 use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
-/// Maximum depth of attached messages; deeper messages are not read. It bounds the recursion over attached messages, which
-/// are all in the same file.
+/// Maximum depth of attached messages; deeper messages are not read. The limit bounds the recursion over attached messages,
+/// which are all in the same file.
 const MAX_NESTED_MESSAGES: u32 = 8;
 
 /// Numbers of the MAPI properties that are read.
