@@ -78,7 +78,7 @@ fn tokenize(text: &str) -> Result<Vec<Token>, FilterError> {
             (_, Some((sign, operator))) => (Token::Operator(*operator), sign.len()),
             ('"' | '\'', _) => {
                 let inner = &rest[1..];
-                let end = inner.find(first).ok_or_else(|| filter_error("a quotation mark has no closing quotation mark"))?;
+                let end = inner.find(first).ok_or_else(|| filter_error("a closing quotation mark is missing"))?;
                 (Token::Word(inner[..end].to_string(), true), end + 2)
             }
             _ => {
