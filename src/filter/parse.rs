@@ -167,7 +167,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
                 let operator = *operator;
                 self.at += 1;
                 let Some(Token::Word(value, _)) = self.peek().cloned() else {
-                    return Err(filter_error(format!("a value is missing after the operator that follows `{field}`")).into());
+                    return Err(filter_error(format!("a value is missing after the operator of `{field}`")).into());
                 };
                 self.at += 1;
                 Some((operator, value))
