@@ -57,8 +57,8 @@ impl<'a> Builder<'a> {
         self.title_tokens
     }
 
-    /// Returns the context of a passage with text `body` below the headings `path`. The title is left out if the headings
-    /// or the body repeat it. A context over the limit loses its outermost headings first.
+    /// Returns the context of a passage with text `body` below the headings `path`. The title is left out if a heading or
+    /// the start of the body repeats it. If the context exceeds its limit, its outermost headings are dropped first.
     pub(super) fn context(&self, path: &[String], body: &str) -> Context {
         let repeated = path.iter().any(|it| it.eq_ignore_ascii_case(&self.title)) || body.starts_with(&self.title);
         let title = if repeated { "" } else { self.title.as_str() };
@@ -91,7 +91,8 @@ impl<'a> Builder<'a> {
         Context { text, tokens, complete }
     }
 
-    /// Builds the chunk of a range of segments, without id and ordinal. Returns `None` if they hold only white space.
+    /// Builds the chunk of a range of segments, without id and ordinal. Returns `None` if the segments hold only white
+    /// space.
     pub(super) fn chunk(&self, range: Range<usize>) -> Option<Chunk> {
         let (lifted, path) = self.split_headings(&range);
         let body = range.start + lifted..range.end;
@@ -120,9 +121,9 @@ impl<'a> Builder<'a> {
         chunks
     }
 
-    /// Returns how many of the first segments are headings that move from the body into the context, and the headings of
-    /// that context. A heading stays in the body if it does not apply to the whole chunk, if nothing follows it, or if the
-    /// context is full.
+    /// Returns how many segments at the start of the range are headings that move from the body into the context, and the
+    /// headings of that context. A heading stays in the body if it does not apply to the whole chunk, if nothing follows
+    /// it, or if the context is full.
     fn split_headings(&self, range: &Range<usize>) -> (usize, &'a [String]) {
         let shared = self.outline.path_of(range);
         let section = &self.outline.sections[self.outline.sections_of(range).start];
@@ -166,7 +167,8 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// Builds a chunk from its body and from the headings that move into the context (the last ones of `path`).
+    /// Builds a chunk from its body and from its own `headings`, which move to the end of the context; they are the last of
+    /// `path`.
     fn assemble_chunk(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
         body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
         let (text, parts) = self.join_pieces(&body);
@@ -188,7 +190,7 @@ impl<'a> Builder<'a> {
         Some(Chunk { id, ordinal: 0, text: whole, body_start, anchor, pieces, heading_path, tokens, tier: Tier::L1 })
     }
 
-    /// Joins pieces to the body of a chunk. Returns the text, and for each part of it the byte range and the anchor.
+    /// Joins pieces to the body of a chunk. Returns the text, and the byte range and anchor of each piece in it.
     fn join_pieces(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
         let mut text = String::new();
         let mut parts = Vec::with_capacity(pieces.len());
@@ -208,7 +210,7 @@ impl<'a> Builder<'a> {
         (text, parts)
     }
 
-    /// Returns the byte ranges and anchors of the chunk's own headings, which are the last ones in its context.
+    /// Returns the byte ranges and anchors of the headings that moved from the body to the end of the context.
     fn heading_pieces(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
         let mut end = context.len();
         let mut lifted = Vec::with_capacity(headings.len());
@@ -262,15 +264,15 @@ impl Piece {
         cut
     }
 
-    /// Returns the anchor of the block narrowed to this piece, as far as the anchor's data allow.
+    /// Returns the anchor of the block, narrowed to this piece as far as the data of the anchor allow.
     fn anchor(&self, block: &Block, all: u32) -> Anchor {
         let breaks = line_breaks(&block.text[self.range.clone()]);
         block.anchor.narrow(&self.range, LineCounts { above: self.lines_before, breaks, all })
     }
 }
 
-/// Returns one anchor that covers all parts of a chunk. If they are on several pages, the anchor has no page, because a
-/// single page would be wrong for most of them.
+/// Returns one anchor that covers all parts of a chunk. If the parts are on several pages, the anchor has no page, because
+/// a single page would be wrong for most parts.
 fn covering_anchor(parts: &[ChunkPiece]) -> Option<Anchor> {
     let (first, last) = (&parts.first()?.anchor, &parts.last()?.anchor);
     if parts.len() < 2 {
@@ -293,7 +295,7 @@ fn separator(before: BlockKind, after: BlockKind) -> &'static str {
 
 /// Truncates a line to its first `tokens` tokens.
 fn clip_to_tokens(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
-    // Limits the bytes too, because some tokenizers count an unknown word of any length as one token.
+    // Limits the bytes first, because some tokenizers count an unknown word of any length as one token.
     let line = &line[..line.floor_char_boundary(tokens * 16)];
     match counter.token_spans(line).get(tokens) {
         Some((start, _)) => line[..*start].trim_end().to_owned(),

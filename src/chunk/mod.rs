@@ -25,14 +25,14 @@ pub use settings::{ChunkSettings, DEFAULT_MAX_TOKENS, DEFAULT_OVERLAP_TOKENS, DE
 use build::Builder;
 use section::Outline;
 
-/// Version of the chunk boundaries. Increase it when chunking changes: it is part of the hash in chunk ids, so that the id
-/// of an old chunk cannot be that of a new one.
+/// Version of the chunk boundaries. Increase it when chunking changes: the version is hashed into chunk ids, so that an old
+/// chunk and a new chunk never have the same id.
 const CUT_VERSION: u32 = 2;
 
-/// Version of the chunk anchors. Increase it when the same chunks get other anchors (locations in the file).
+/// Version of the chunk anchors (locations in the file). Increase it when chunks of the same text get other anchors.
 const PLACES_VERSION: u32 = 1;
 
-/// The context (title and headings) may take at most one part in this many of the tokens of a chunk.
+/// The context (title and headings) may take at most `1 / CONTEXT_SHARE` of the tokens of a chunk.
 const CONTEXT_SHARE: usize = 4;
 
 /// Returns the version of the chunking rules. Chunks that were made with another version are outdated.
@@ -75,9 +75,9 @@ impl Chunker {
     }
 
     /// Splits the result of a skill into chunks of tier L2. A table, a list of facts and a signature each form a chunk of
-    /// their own, with its own position on the page, below its headings. Running text is split as in [`Self::chunk`].
-    /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path begins
-    /// with `skill`, the name of the skill, which is not part of the text.
+    /// their own, with its position on the page, below the headings of that part. Running text is split as in
+    /// [`Self::chunk`]. Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each
+    /// heading path begins with `skill`, the name of the skill, which is not part of the text.
     pub fn chunk_skill_result(
         &self,
         document: &Document,
@@ -96,8 +96,7 @@ impl Chunker {
         chunks
     }
 
-    /// Adds the chunk of a range of segments. If the joined text exceeds `max_tokens`, splits the range into several
-    /// chunks.
+    /// Adds the chunk of a range of segments. If its text exceeds `max_tokens`, splits the range into several chunks.
     fn add_chunk(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
         let Some(chunk) = builder.chunk(range.clone()) else { return };
         if chunk.tokens as usize <= self.settings.max_tokens {

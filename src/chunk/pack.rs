@@ -8,13 +8,13 @@ use crate::chunk::segment::{Break, Segment};
 use crate::chunk::settings::ChunkSettings;
 use crate::model::BlockKind;
 
-/// Headings up to this level begin a new subject, so that a chunk may end before them at a smaller size.
+/// Headings up to this level begin a new subject: before them, a chunk may end at half the size that other headings need.
 const MAJOR_LEVEL: u8 = 2;
 
-/// By how many percent the size of a chunk may differ from the equal size to end at a better boundary.
+/// Maximum difference between the size of a chunk and the equal size, in percent, to end the chunk at a better boundary.
 const MAX_SHIFT_PERCENT: usize = 30;
 
-/// How much the next better kind of [`Break`] counts, in percent of difference from the equal size.
+/// Score of a boundary for each step to a better kind of [`Break`]. One percent of difference from the equal size costs 1.
 const BREAK_SCORE: i64 = 12;
 
 /// Returns the range of segments of each chunk, in order. Consecutive ranges overlap inside running text.
@@ -37,7 +37,7 @@ pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usi
     chunks
 }
 
-/// Returns whether a section may be added to the chunk of the sections before it, which cost `cost` tokens together.
+/// Returns whether a section may be added to a chunk whose sections so far take `cost` tokens.
 fn may_join(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
     let enough = settings.target_tokens / if section.level <= MAJOR_LEVEL { 4 } else { 2 };
     section.joins && cost < enough && title + cost + section.cost <= settings.max_tokens
@@ -55,7 +55,7 @@ fn close_chunk(
     let whole = first.headings.start..last.body.end;
     let context = builder.context(&first.path, "");
     let room = settings.max_tokens - context.tokens;
-    // Leaves out the headings that move into the context, because they take no space in the body.
+    // Number of segments of headings that move into the context, and so take no space in the body.
     let lifted =
         if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
     let body = whole.start + lifted..whole.end;
@@ -69,7 +69,7 @@ fn close_chunk(
     chunks[at].start = whole.start;
 }
 
-/// Splits a range of segments that exceeds one chunk into as few chunks as possible, of about equal size.
+/// Splits a range of segments that is too large for one chunk into as few chunks as possible, all of about equal size.
 fn split_evenly(
     builder: &Builder,
     settings: &ChunkSettings,
@@ -92,8 +92,8 @@ fn split_evenly(
     }
 }
 
-/// Returns the end of the chunk that begins at `start`: the best boundary near the equal size `even`, at least one segment
-/// after `done`.
+/// Returns the end of the chunk that begins at `start`: the best boundary at which the chunk has about `even` tokens. The
+/// chunk gets at least one segment that is not in the previous chunk, which ends at `done`.
 fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: usize, room: usize) -> usize {
     let (least, most) = (even - even * MAX_SHIFT_PERCENT / 100, (even + even * MAX_SHIFT_PERCENT / 100).min(room));
     let mut cost = 0;
@@ -107,7 +107,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
             return best.1;
         }
         if index + 1 == end {
-            // All remaining segments fit into this chunk.
+            // All remaining segments fit into this chunk, so it ends with them.
             return end;
         }
         let distance = (100 * cost.abs_diff(even) / even.max(1)) as i64;
@@ -120,7 +120,8 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
     best.1
 }
 
-/// Returns the start of the chunk after `start..end`: some sentences before `end` inside running text, otherwise `end`.
+/// Returns the start of the chunk after `start..end`: inside running text some sentences before `end`, as overlap;
+/// elsewhere `end`.
 fn overlap_start(builder: &Builder, start: usize, end: usize, overlap: usize) -> usize {
     if end >= builder.segments.len() || !builder.is_paragraph(end) {
         return end;

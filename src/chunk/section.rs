@@ -5,10 +5,10 @@ use std::ops::Range;
 use crate::chunk::segment::Segment;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
-/// A longer heading does not begin a section, because it is running text formatted as a heading.
+/// Maximum bytes of a heading that begins a section. A longer heading is running text that is only formatted as a heading.
 const MAX_HEADING_BYTES: usize = 300;
 
-/// Metadata of at most this many tokens may share a chunk with the text that follows.
+/// Metadata of at most this many tokens may share a chunk with the text that follows it.
 const TINY_METADATA: usize = 48;
 
 /// Level of a section that has no heading.
@@ -17,11 +17,12 @@ const NO_HEADING: u8 = 7;
 /// A section of a document: headings, and the segments below them up to the next heading.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Segments of the headings that begin the section: each heading is below the previous one, with no text in between.
+    /// Segments of the headings that begin the section. Each heading is a subheading of the previous one, with no text in
+    /// between.
     pub(super) headings: Range<usize>,
     /// Segments below the headings; may be empty.
     pub(super) body: Range<usize>,
-    /// Texts of all headings above the body, outermost first, those of outer sections included.
+    /// Texts of all headings above the body, outermost first, including those of outer sections.
     pub(super) path: Vec<String>,
     /// Level of the first heading, 1 to 6; 7 for a section without a heading.
     pub(super) level: u8,
@@ -100,7 +101,7 @@ impl OutlineBuilder {
         if moved {
             self.open_headings.clear();
         }
-        // Metadata always forms a section of its own, and shares a chunk with the next section only if it is small.
+        // Metadata always forms a section of its own, which shares a chunk with the next section only if it is small.
         let joins = !moved && !(switched && (metadata || self.last_cost() > TINY_METADATA));
         self.place = Some((block.anchor.clone(), metadata));
         match heading_level(block) {

@@ -13,7 +13,8 @@ use crate::text;
 /// a text of 10 MiB would take a gigabyte.
 const TOKENIZER_WINDOW: usize = 32 << 10;
 
-/// A segment counts as at least one token per this many bytes, because an unknown word of megabytes can be one token.
+/// A segment counts as at least one token per this many bytes, because some tokenizers turn an unknown word of megabytes
+/// into one token.
 const MAX_BYTES_PER_TOKEN: usize = 16;
 
 /// The kind of boundary after a segment, from the worst to the best end of a chunk.
@@ -86,7 +87,8 @@ fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     starts
 }
 
-/// Returns where the tokenizer call for the text from `from` ends: after white space if possible, so that no word is split.
+/// Returns where the tokenizer call for the text that begins at `from` ends: if possible after white space, so that no word
+/// is split.
 fn window_end(text: &str, from: usize) -> usize {
     if text.len() - from <= TOKENIZER_WINDOW {
         return text.len();
@@ -115,7 +117,7 @@ impl Tokens<'_> {
         tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
     }
 
-    /// Returns the sentences of the text. Consecutive short lines are merged into pieces of up to a quarter of the limit.
+    /// Returns the sentences of the text. Consecutive short lines are joined until they take a quarter of the token limit.
     fn sentences(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         for Range { start, end } in text::sentences(self.text) {
@@ -166,8 +168,8 @@ impl Tokens<'_> {
         parts
     }
 
-    /// Returns the end of the longest part from `start` that is within the limit, or the end of the last word in it if that
-    /// is in its second half.
+    /// Returns the end of the longest part from `start` that is within the limit. If the second half of that part has white
+    /// space, the part ends after the last white space instead, so that no word is split.
     fn part_end(&self, start: usize, end: usize) -> usize {
         let by_tokens = self.starts.get(self.token_index(start) + self.limit).copied().unwrap_or(end);
         let by_bytes = self.text.floor_char_boundary(start + self.limit * MAX_BYTES_PER_TOKEN);

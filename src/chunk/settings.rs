@@ -10,7 +10,7 @@ pub const DEFAULT_TARGET_TOKENS: usize = 384;
 /// Default number of tokens of running text that a chunk repeats from the end of the previous chunk.
 pub const DEFAULT_OVERLAP_TOKENS: usize = 32;
 
-/// Minimum of `max_tokens`: with less, overlap and context would leave no space for text.
+/// Minimum of `max_tokens`: with fewer tokens, overlap and context would leave no space for text.
 const MIN_MAX_TOKENS: usize = 16;
 
 /// Sizes of chunks, counted in tokens of the embedding model without its special tokens.
@@ -35,7 +35,7 @@ impl Default for ChunkSettings {
 }
 
 impl ChunkSettings {
-    /// Returns sizes that fit the embedder's limit `limit` and each other.
+    /// Returns the sizes, reduced to the embedder's limit `limit` and adjusted to fit each other.
     pub(super) fn clamped(self, limit: usize) -> ChunkSettings {
         let max_tokens = self.max_tokens.min(limit).max(MIN_MAX_TOKENS);
         let target_tokens = self.target_tokens.clamp(max_tokens / 2, max_tokens);

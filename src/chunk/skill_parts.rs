@@ -2,7 +2,7 @@
 
 use crate::model::{Block, BlockKind, Document};
 
-/// The headings above the current block, outermost first, and whether a part was added below the last one.
+/// The headings above the current block, outermost first, and whether the last heading already has a part below it.
 #[derive(Default)]
 struct Headings {
     open: Vec<Block>,
@@ -10,7 +10,7 @@ struct Headings {
 }
 
 /// Splits a document into documents that each hold one table, one list of facts, one code block, or consecutive text, with
-/// the title and the headings above. A heading without content becomes a document too.
+/// the title and the headings above it. A heading without content becomes a document too.
 pub(super) fn split_document(document: &Document) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut headings = Headings::default();
@@ -51,7 +51,7 @@ impl Headings {
         self.used = false;
     }
 
-    /// Adds the last heading as a part of its own if nothing followed it, because it would be lost otherwise.
+    /// Adds the last heading as a part of its own if no part followed it. Otherwise its text would be lost.
     fn add_unused_heading(&mut self, document: &Document, parts: &mut Vec<Document>) {
         if !self.used
             && let Some(last) = self.open.pop()

@@ -7,7 +7,7 @@ use super::*;
 use crate::model::chunk_places::line_breaks;
 use crate::model::{Anchor, Block, BlockKind};
 
-/// Tokenizer for tests: splits words into tokens of up to six characters; a word over 100 bytes is one unknown token.
+/// Tokenizer for tests: splits words into tokens of up to six characters. A word of over 100 bytes is one unknown token.
 struct WordPieces {
     limit: usize,
 }
@@ -345,7 +345,8 @@ proptest! {
             for (at, word) in own.flat_map(|it| words_with_offsets(&chunk.text, it)) {
                 let place = places.anchor_at(at..at + word.len());
                 if !place.verbatim {
-                    // Only words of a heading, which is shown on one line, may have an anchor that is not verbatim.
+                    // A word outside verbatim anchors must be in a heading: headings are shown on one line, and so may
+                    // differ from the file.
                     prop_assert!(at < chunk.body_start as usize, "{:?}", word);
                     continue;
                 }

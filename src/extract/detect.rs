@@ -49,8 +49,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
         return Some(detected_media_type("application/pdf"));
     }
-    // Accepts text-like content only as a compressed file or image, because a magic number of two bytes can also begin a
-    // text.
+    // A magic number of two bytes can also begin a text. Content that looks like text is therefore accepted only as PNG,
+    // JPEG, TIFF or WebP, or as a known type that is not an image, e.g. a compressed file.
     let found = infer::get(bytes)?;
     match found.mime_type() {
         "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
@@ -73,8 +73,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     }
 }
 
-/// Returns whether a file has a PDF header, `%PDF-` anywhere in the first kilobyte. A file named as text that only mentions
-/// the header stays text.
+/// Returns whether a file has a PDF header: `%PDF-` anywhere in the first kilobyte. A file whose name is of a text type
+/// must begin with it or be binary, because a text may mention the header.
 fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     const SEARCHED_BYTES: usize = 1024;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -82,8 +82,8 @@ fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
-/// Returns whether a file has PDF objects. Then it is read as a PDF even without a PDF header, because PDF readers can
-/// repair it.
+/// Returns whether a file has PDF objects. If so, a file named `.pdf` is read as a PDF even without a PDF header, because
+/// PDF readers can repair it.
 fn has_pdf_objects(bytes: &[u8]) -> bool {
     const SEARCHED_BYTES: usize = 1 << 20;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -92,7 +92,8 @@ fn has_pdf_objects(bytes: &[u8]) -> bool {
 
 /// Detects the type of a zip container: by the `mimetype` member that EPUB and OpenDocument put first, or by OOXML parts.
 fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
-    // Looks behind the local header of 30 bytes, where the name and the stored content of the first member follow.
+    // Skips the local file header (30 bytes), which is followed by the name and the uncompressed content of the first
+    // member.
     if bytes.get(30..38) == Some(b"mimetype") {
         let head = &bytes[38..bytes.len().min(38 + 200)];
         let known = ["application/epub+zip", "application/vnd.oasis.opendocument.text"]
@@ -145,7 +146,7 @@ fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
     detected_media_type("application/zip")
 }
 
-/// Detects the type of a compound file by its stream names, which are UTF-16 in the directory.
+/// Detects the type of a compound file by the names of its streams, which its directory stores in UTF-16.
 fn detect_compound(bytes: &[u8], named: Option<Detected>) -> Detected {
     let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let has = |name: &str| contains(bytes, &wide(name));
@@ -154,8 +155,8 @@ fn detect_compound(bytes: &[u8], named: Option<Detected>) -> Detected {
         return detected_media_type("application/vnd.ms-outlook");
     }
     if has("EncryptedPackage") {
-        // Any Office type will do, because every Office reader reports the encryption. A file name of any other type is
-        // ignored.
+        // Returns the Office type of the file name, or Word if the name is of another type: every Office reader reports
+        // that the file is encrypted.
         return named.filter(|it| is_office(it.format)).unwrap_or(detected_media_type("application/msword"));
     }
     if has("WordDocument") {
@@ -177,8 +178,8 @@ fn is_office(format: Format) -> bool {
 /// Detects the type of a file without magic bytes: if the content is text, the name decides which type of text.
 fn by_text(bytes: &[u8], named: Option<Detected>) -> Detected {
     if looks_binary(bytes) {
-        // Uses the name only if it is of a binary format, whose reader reports the damage. Binary content is not of a text
-        // format.
+        // Takes the type of the file name only if it is a binary format: its reader then reports that the file is damaged.
+        // A text format cannot have binary content.
         return named
             .filter(|it| matches!(it.format, Format::Legacy | Format::Image | Format::Pdf | Format::Archive))
             .unwrap_or_else(|| named.filter(|it| it.format == Format::Unsupported).unwrap_or(UNSUPPORTED));
@@ -211,12 +212,12 @@ fn is_text(format: Format) -> bool {
     )
 }
 
-/// Returns whether the type detected from markup takes precedence over the type from the name.
+/// Returns whether the type detected from the content (`marked`) takes precedence over the type of the file name.
 fn takes_precedence(marked: Detected, named: Detected) -> bool {
     match marked.format {
         Format::Fb2 => named.format == Format::Xml || !is_text(named.format),
-        // Here and below, a text type given by the name stays: many kinds of text begin with `<`, and many notes contain
-        // mail headers.
+        // Here and in the arms below, the name takes precedence if it is of another text type, because many kinds of text
+        // begin with `<`, and many notes contain mail headers.
         Format::Html | Format::Xml => matches!(named.format, Format::Html | Format::Xml) || !is_text(named.format),
         Format::Mbox => named.format == Format::Eml || !is_text(named.format),
         _ => !is_text(named.format),
@@ -291,7 +292,8 @@ fn looks_binary(bytes: &[u8]) -> bool {
     let decoded = decode(sample, None);
     let control = |it: &char| it.is_control() && !matches!(it, '\n' | '\r' | '\t' | '\u{C}' | '\u{1B}' | '\u{8}');
     let odd = decoded.text.chars().filter(|it| control(it) || *it == '\u{FFFD}').count();
-    // Tolerates a few control characters, such as NULs in a log; text never consists of them by a tenth.
+    // Binary if more than a tenth of the characters are control characters or invalid. Fewer are tolerated, because a log
+    // may contain some NULs.
     odd * 10 > decoded.text.chars().count()
 }
 

@@ -1,5 +1,5 @@
-//! Calls the reader for the detected type of a file; the only file that names all readers. Archive and mail readers get the
-//! function that reads a member as an argument, so that no reader depends on this file.
+//! Calls the reader for the detected type of a file; this is the only file that names all readers. Archive and mail readers
+//! get the function that reads a member as an argument, so that no reader depends on this file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -44,7 +44,7 @@ fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -
         Ok(Err(failed)) => keep_partial_document(sink, failed),
         Err(_) => keep_partial_document(
             sink,
-            new_failure(Reason::Damaged, format!("its reader panicked{}", panic_location::take_location())),
+            new_failure(Reason::Damaged, format!("the file's reader panicked{}", panic_location::take_location())),
         ),
     }
 }

@@ -12,7 +12,8 @@ use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 pub(crate) struct Text<'a> {
     /// The text, without a byte order mark.
     pub(crate) text: Cow<'a, str>,
-    /// Offset in the file of the first byte of `text`; `None` if the file is not UTF-8, as offsets differ then.
+    /// Offset in the file of the first byte of `text`; `None` if the file is not UTF-8, because offsets in `text` then
+    /// differ from offsets in the file.
     pub(crate) offset: Option<u64>,
 }
 
@@ -112,8 +113,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let units = sample.len() / 2;
     let zeros = |parity: usize| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    // Requires a quarter of zero high bytes, which even Greek and Russian text reaches through spaces, digits and line
-    // ends.
+    // Assumes UTF-16 if at least a quarter of the high bytes are zero. Even Greek and Russian text has that many, because
+    // of its spaces, digits and line ends.
     let encoding = match (even * 4 >= units && odd * 16 < units, odd * 4 >= units && even * 16 < units) {
         (true, false) => UTF_16BE,
         (false, true) => UTF_16LE,
@@ -135,7 +136,7 @@ fn almost_utf8(bytes: &[u8]) -> bool {
 }
 
 fn guess_encoding(bytes: &[u8]) -> &'static Encoding {
-    // Number of bytes used to guess: enough for the statistics, while a large log would take seconds.
+    // Number of bytes examined to guess the encoding: enough for the statistics. All of a large log would take seconds.
     const SAMPLE: usize = 256 << 10;
     let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
     detector.feed(&bytes[..bytes.len().min(SAMPLE)], bytes.len() <= SAMPLE);

@@ -167,7 +167,7 @@ fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Rows and cells collected from an open table; `None` in [`HtmlWalker::tables`] stands for a layout table.
+/// Rows and cells collected from an open table. A table that only lays out the page is `None` in [`HtmlWalker::tables`].
 #[derive(Default)]
 struct Table {
     rows: Vec<String>,
@@ -191,7 +191,7 @@ impl Table {
         }
     }
 
-    /// Adds the cells of rows above that extend into the open row at its next columns.
+    /// Adds to the open row the cells of rows above that extend into its next columns.
     fn add_spanned_cells(&mut self) {
         while let Some(cell) = self.spanned_cells.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
             self.cells.push(cell.2.clone());
@@ -357,7 +357,7 @@ impl HtmlWalker<'_> {
     }
 
     fn close_table(&mut self) {
-        // Text after the last cell, e.g. a caption below the table.
+        // Takes the text after the last cell, e.g. a caption below the table, to add it as a paragraph after the table.
         let loose = collapse_white_space(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.pop() {
             let rows = table.rows.join("\n");

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 /// Maximum depth of nested elements, more than any real page has; deeper tags are dropped.
 const MAX_DEPTH: usize = 500;
 
-/// Elements that do not count as depth, because their end tag may be missing, so that they would seem to nest.
+/// Elements that do not count as depth: their end tag may be missing, and then elements that are siblings would seem
+/// nested.
 const UNCOUNTED: [&str; 32] = [
     "area", "base", "body", "br", "caption", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
     "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot",
@@ -31,12 +32,12 @@ pub(crate) fn limit_depth(html: &str) -> (Cow<'_, str>, bool) {
 
 struct TagScanner<'t> {
     html: &'t str,
-    /// The output for the input up to the offset `copied`; empty until the first tag is dropped.
+    /// Output for the input before the offset `copied`; empty until the first tag is dropped.
     kept: String,
     copied: usize,
     /// Names of the open elements that count as depth, at most [`MAX_DEPTH`].
     open: Vec<String>,
-    /// Number of dropped start tags whose end tags, which must be dropped too, have not come yet.
+    /// Number of dropped start tags that are still open. Their end tags must be dropped too.
     dropped: usize,
 }
 
@@ -54,10 +55,11 @@ impl TagScanner<'_> {
         if !name.starts_with(|it: char| it.is_ascii_alphabetic()) || UNCOUNTED.contains(&name.as_str()) {
             return open + 1;
         }
-        // Stays linear: if no `>` is left, this sets the end of the page, and no later `<` is searched.
+        // If no `>` is left, continues at the end of the page, so that the page is not searched again for each later `<`,
+        // which would take quadratic time.
         let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
         match RAW_TEXT.contains(&name.as_str()) {
-            // Elements with raw text do not count as depth: skips an end tag, or a start tag with the raw text after it.
+            // Elements with raw text do not count as depth. Skips an end tag alone, a start tag together with its raw text.
             true if is_end => return close,
             true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
             false => (),
@@ -134,7 +136,7 @@ mod tests {
     // Case C3
     #[test]
     fn unclosed_tag_starts_are_scanned_in_linear_time() {
-        // It would take minutes to search the rest of the page for the end of each of these.
+        // A search of the rest of the page for the end of each tag or comment would take minutes.
         for sign in ["<", "<br", "</", "<a", "<!-", "<title"] {
             let page = sign.repeat(1_000_000);
             assert_eq!(limit_depth(&page).0, page);

@@ -6,19 +6,20 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Stands for the hyphen and the line break where a word was hyphenated, directly between the two halves of the word.
+/// Character that replaces the hyphen and the line break between the two halves of a hyphenated word.
 pub(crate) const CUT_MARK: char = '\u{2}';
 
-/// Maximum length in bytes of a word half that is looked up: in texts without spaces a half can be very long.
+/// Maximum bytes of a word half. A longer half is truncated: in a text without spaces, it could be as long as the text.
 const MAX_HALF_BYTES: usize = 64;
 
-/// A first half with fewer letters tells nothing if it occurs elsewhere before a hyphen inside a line.
+/// Minimum letters of a first half for its other occurrences in the document to count as evidence for the hyphen.
 const MIN_EVIDENCE_LETTERS: usize = 3;
 
 /// A document counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
-/// First halves that usually form one word with what follows, so that a hyphen after them elsewhere is not evidence.
+/// First halves that usually form one word with the second half. That the document has such a first half before a hyphen
+/// elsewhere is therefore not evidence that the hyphen is kept.
 const JOINED_PREFIXES: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
@@ -53,7 +54,7 @@ const COMPOUND_SUFFIXES: &str = "
     controlled blind selective labeled labelled art in up off on out of to the and by
 ";
 
-/// Second halves that are word endings and join any first half without a hyphen.
+/// Second halves that are word endings, and are joined to any first half without a hyphen.
 const ENDINGS: &str = "
     ly er ers or ed es est ness nesses ing ings ware age ages ish y en ens ship ships ling some land ful less ment
     ments tion tions sion sions al ally ance ence ity ities ism ist ists able ible dom hood wood fold time times ward
@@ -116,7 +117,8 @@ impl<'t> WordHalves<'t> {
     }
 }
 
-/// How often the document has the words that decide the hyphenated ones; other words are not counted.
+/// Word counts of a document, to decide whether the hyphen of a hyphenated word is kept. Only such words and their halves
+/// are counted.
 struct WordCounts {
     counts: HashMap<String, usize>,
     is_english: bool,
@@ -175,7 +177,7 @@ impl WordCounts {
         vocabulary
     }
 
-    /// Counts a word and, for a hyphenated word, each pair of adjacent parts. Words with a [`CUT_MARK`] are not counted.
+    /// Counts a word. For a word with hyphens, counts each pair of adjacent parts. Ignores words with a [`CUT_MARK`].
     fn count_word(&mut self, word: &str) {
         if word.contains(CUT_MARK) {
             return;
@@ -277,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// Checks how the words of a document are joined, in which `|` stands for [`CUT_MARK`].
+    /// Checks how the hyphenated words of a text are joined; `|` in `text` stands for [`CUT_MARK`].
     fn assert_joined(text: &str, expected: &str) {
         let mut text = text.replace('|', &CUT_MARK.to_string());
         join_cut_words(std::iter::once(&mut text));

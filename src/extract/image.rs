@@ -19,7 +19,7 @@ const FIELDS: [(&str, Tag); 8] = [
     ("taken", Tag::DateTimeOriginal),
 ];
 
-/// Memory limit in bytes while the header of an image is read, e.g. for its color profile.
+/// Limit in bytes on the memory allocated to read the header of an image, e.g. for its color profile.
 const MAX_HEADER_ALLOC: u64 = 16 << 20;
 
 /// Adds the metadata of an image to the sink. An image without textual metadata gives no blocks.
@@ -44,7 +44,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if let Some(Err(error)) = &dimensions
         && !matches!(error, image::ImageError::Unsupported(_))
     {
-        return Err(new_failure(Reason::Damaged, format!("not a readable image: {error}")));
+        return Err(new_failure(Reason::Damaged, format!("the file is not a readable image: {error}")));
     }
     let Ok(exif) = exif::Reader::new().read_from_container(&mut Cursor::new(input.bytes)) else {
         return Ok(());
@@ -72,7 +72,7 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
 /// Tags of the TIFF fields that the decoder reads before it knows the image size: those of the baseline specification.
 const CHECKED_TIFF_TAGS: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// Number of values that a TIFF field may claim, regardless of the size of the file.
+/// A TIFF field may always claim this many values, even if the file has fewer bytes.
 const MIN_TIFF_VALUE_LIMIT: u64 = 1 << 20;
 
 /// Returns whether a field of a TIFF claims more values than the file can hold; `None` if the file is not a TIFF. Such
@@ -87,7 +87,8 @@ fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         Some(if is_little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
     };
-    // Sizes in the file: a field consists of tag, type, value count, and values or their offset. BigTIFF has wider numbers.
+    // `place` is the position of the directory offset. Sizes in bytes: `width` of an offset or a value count, `head` of the
+    // number of fields, `field` of a field. BigTIFF (43) has larger numbers than TIFF (42).
     let (place, width, head, field) = match number(2, 2)? {
         42 => (4, 4, 2, 12),
         43 => (8, 8, 8, 20),

@@ -25,7 +25,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
 fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> ReadResult {
     let first = match tools.pdfium.as_deref().and_then(load_pdfium) {
         Some(pdfium) => read_with_pdfium(pdfium, input, sink),
-        None => Err(new_failure(Reason::Damaged, "the PDF library is not installed")),
+        None => Err(new_failure(Reason::Damaged, "the PDF library is not installed; run `vic models pull pdfium`")),
     };
     let nothing_found = sink.block_count() == mark && sink.document().pages_without_text.is_empty();
     match first {
@@ -41,8 +41,8 @@ pub(crate) fn load_pdfium(path: &Path) -> Option<&'static Pdfium> {
     PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
 }
 
-/// Loads the PDF library before the first file, because the worker's limits forbid it later. Returns whether that
-/// succeeded.
+/// Loads the PDF library before the first file, because later the limits of the worker forbid it. Returns whether it was
+/// loaded.
 pub(crate) fn preload(tools: &Tools) -> bool {
     tools.pdfium.as_deref().and_then(load_pdfium).is_some()
 }
@@ -62,8 +62,7 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
     let limit = sink.limits().pages;
     let mut unreadable = 0;
     for number in 1..=pages.min(limit) {
-        // Converts the page number to PDFium's, which is 0-based and signed. It fits, because the page count came from
-        // PDFium.
+        // PDFium counts pages from 0, as `i32`. The cast cannot overflow, because the page count came from PDFium.
         match document.pages().get(number as i32 - 1) {
             Ok(page) => read_page(&page, number, sink),
             Err(_) => unreadable += 1,
@@ -119,7 +118,7 @@ fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
 
 /// Returns the values of form fields and the texts of comments on a page, one per line; `None` if there are none.
 fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
-    // Further annotations are ignored, because a malicious page may have a million.
+    // Maximum number of annotations read per page, because a malicious page may have a million.
     const MAX_ANNOTATIONS: usize = 2_000;
     let mut lines = Vec::new();
     for annotation in page.annotations().iter().take(MAX_ANNOTATIONS) {
@@ -145,7 +144,7 @@ fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
 
 /// Returns whether a page shows an image, or a form object (XObject) that may hold one.
 fn has_picture(page: &PdfPage<'_>) -> bool {
-    // Searches only the first objects, because a map can have a million paths, while in a scan the image comes early.
+    // Number of objects searched per page. A map can have a million paths; in a scan the image is one of the first objects.
     const SEARCHED_OBJECTS: usize = 200;
     page.objects()
         .iter()

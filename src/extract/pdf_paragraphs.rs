@@ -14,7 +14,8 @@ pub(crate) struct Line {
     pub(crate) size: f32,
 }
 
-/// Characters that current and earlier PDFium versions return for a hyphen and the line break after it.
+/// Characters that PDFium returns in place of a hyphen and the line break after it: by current versions, and by earlier
+/// ones.
 const PDFIUM_HYPHENS: [char; 2] = [CUT_MARK, '\u{FFFE}'];
 /// The soft hyphen, which is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
@@ -22,7 +23,7 @@ const SOFT_HYPHEN: char = '\u{AD}';
 const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
 /// A gap between two lines of more than this many times the median gap separates paragraphs.
 const PARAGRAPH_GAP_FACTOR: f32 = 1.45;
-/// A paragraph ends at this size even without a gap, because some pages have no gaps; only a secret key is not split.
+/// A longer paragraph ends even without a gap, because some pages have no gaps, unless that would split a secret key.
 const MAX_PARAGRAPH_BYTES: usize = 4 << 10;
 
 /// Groups lines into paragraphs, with line breaks between lines. A word hyphenated at a line end contains [`CUT_MARK`]
@@ -34,7 +35,8 @@ pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     let mut above: Option<&Line> = None;
     for line in lines {
         if line.text.trim().is_empty() {
-            // A blank line ends a paragraph only if the lines have no vertical positions; otherwise the gaps decide.
+            // A blank line ends a paragraph only if the lines have no vertical positions. If they do, the gaps between
+            // lines decide.
             if above.is_some_and(|it| it.y.is_none()) {
                 close_paragraph(&mut open, &mut found);
             }
@@ -90,8 +92,7 @@ fn is_cut(above: &str, below: &str) -> bool {
 
 fn separates_paragraphs(above: &Line, line: &Line, usual: Option<f32>) -> bool {
     let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
-    // A line above the previous one begins a new column. That separates paragraphs unless a hyphenated word continues
-    // there.
+    // A line above the previous one begins a new column, and so a new paragraph, unless a hyphenated word continues there.
     let gap = high - low;
     let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
     let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;

@@ -1,8 +1,9 @@
 //! The pool of worker processes that extract files or run skills for the daemon. A worker that crashes, hangs or exceeds
 //! its memory limit is replaced.
 //!
-//! A file fails only for errors of the worker that reads it. If another process or the kernel (out of memory) killed or
-//! stopped that worker, the file is retried once, with no other worker running. A file is never read a third time.
+//! A file fails if its worker crashes or exceeds a limit while it reads the file. If instead another process or the kernel
+//! (out of memory) killed or stopped the worker, the file is retried once, with no other worker running. A file is never
+//! read a third time.
 
 mod process;
 #[cfg(test)]
@@ -32,8 +33,8 @@ pub use crate::extract::pool::observer::ReadObserver;
 /// busy machine.
 const MIN_START_SECONDS: u64 = 8;
 
-/// Interval between checks of a busy worker's resident memory. They catch memory that the resource limits (rlimits), which
-/// the worker sets for itself, do not count.
+/// Interval between checks of a busy worker's resident memory. The checks catch memory that does not count against the
+/// resource limits (rlimits) that the worker sets for itself.
 const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A worker that is idle for this long is ended, because loaded models occupy hundreds of MiB.
@@ -66,11 +67,11 @@ pub struct WorkerPool {
     /// Maximum idle time of a worker.
     max_idle: Duration,
     spawner: OnceCell<WorkerSpawner>,
-    /// What the pool has learned about its workers.
+    /// What the pool has recorded about its workers.
     stats: Mutex<WorkerStats>,
 }
 
-/// What a pool has learned about its workers: whether they are jailed, why they failed, how much memory they use.
+/// What a pool has recorded about its workers: whether they are jailed, why they failed, how much memory they use.
 #[derive(Debug, Default)]
 struct WorkerStats {
     /// First message of the most recently started worker; `None` before the first start.
@@ -99,13 +100,13 @@ struct PendingJob<'a> {
     observer: &'a dyn ReadObserver,
 }
 
-/// Why a worker did not reply to a job.
+/// Why a job got no reply from a worker.
 enum Fault {
     /// The worker crashed because of this file, or because of an earlier file that it had read.
     Died(ExtractFailure),
     /// Another process or the kernel killed the worker, or stopped it (SIGSTOP) until the time limit.
     KilledOutside(ExtractFailure),
-    /// The file exceeded the time limit.
+    /// The worker did not finish the file within the time limit.
     TimedOut(ExtractFailure),
     /// No worker could be started.
     NotStarted(ExtractFailure),
@@ -131,8 +132,8 @@ impl WorkerPool {
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
             max_idle: MAX_IDLE,
-            // Opens the spawner thread here, because a thread inherits the priority of its creator. A failure is ignored:
-            // it is opened again with the first worker.
+            // Starts the spawner thread here, because a thread inherits the priority of its creator. Ignores a failure: the
+            // first worker start tries again to start the thread.
             spawner: OnceCell::new_with(WorkerSpawner::open().ok()),
             stats: Mutex::default(),
         }
@@ -273,7 +274,8 @@ impl WorkerPool {
         let _permit = self.permits.acquire().await.map_err(pool_closed)?;
         let rested = {
             let mut idle = self.idle_workers();
-            // Takes only a worker started with the same libraries, because a jailed worker cannot load others any more.
+            // Takes only a worker started with the same libraries and models, because a jailed worker can no longer load
+            // others.
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
@@ -293,8 +295,8 @@ impl WorkerPool {
         self.run_in_worker(self.start_worker(setup.clone()).await?, order).await
     }
 
-    /// Runs a job while no other worker runs. If memory is short, the kernel kills the largest process: a kill without
-    /// other workers shows that this file needs too much memory.
+    /// Runs a job while no other worker runs. If memory is short, the kernel kills the largest process: if it now kills
+    /// this worker, the cause is this file, because no other worker uses memory.
     async fn run_exclusive(&self, order: &PendingJob<'_>, setup: Setup) -> Result<Reply, Fault> {
         let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
         let _permits = self.permits.acquire_many(all).await.map_err(pool_closed)?;
@@ -303,8 +305,8 @@ impl WorkerPool {
         self.run_in_worker(self.start_worker(setup).await?, order).await
     }
 
-    /// Returns the worker setup for a task. A skill job carries its own list of the libraries and models that are available
-    /// now.
+    /// Returns the worker setup for a task. The libraries and models of a skill come from its job, which lists those
+    /// available when the job was sent.
     fn setup_for(&self, task: &Task) -> Setup {
         match task {
             Task::Skill(skill) => Setup { tools: skill.tools.clone(), ..self.setup.clone() },
@@ -316,7 +318,7 @@ impl WorkerPool {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the first message of a new worker, and logs all known problems if the message differs from the last one.
+    /// Stores the first message of a new worker. If it differs from the previous worker's, logs all known problems.
     fn record_hello(&self, hello: Hello) {
         let mut known = self.stats();
         if known.hello.as_ref() == Some(&hello) {
@@ -438,7 +440,7 @@ impl WorkerPool {
         (u64::from(self.setup.limits.memory_mib) << 20) + beside
     }
 
-    /// Polls the resident memory of a busy worker, and returns it in bytes once it exceeds `most`.
+    /// Polls the resident memory of a busy worker. Returns once it exceeds `most` bytes, with its size in bytes.
     async fn watch_memory(&self, process: Option<u32>, most: u64) -> u64 {
         loop {
             tokio::time::sleep(MEMORY_POLL_INTERVAL).await;
@@ -450,8 +452,8 @@ impl WorkerPool {
         }
     }
 
-    /// Makes the fault of a worker that exceeded its memory limit. It does not end the worker: the caller drops it, which
-    /// kills it.
+    /// Makes the fault of a worker that exceeded its memory limit. Does not kill the worker: that happens when the caller
+    /// drops it.
     fn memory_exceeded(&self, held: u64) -> Fault {
         let (held, most) = (held >> 20, self.setup.limits.memory_mib);
         Fault::Died(new_failure(
@@ -473,7 +475,7 @@ impl WorkerPool {
             Cause::Outside => Fault::KilledOutside(death.failed),
             Cause::Jail => {
                 self.stats().jail_kills += 1;
-                error!("the jail killed a worker for a forbidden system call");
+                error!("the jail killed an extraction worker for a forbidden system call");
                 Fault::Died(death.failed)
             }
         }
@@ -481,7 +483,7 @@ impl WorkerPool {
 }
 
 fn pool_closed(_: AcquireError) -> Fault {
-    Fault::NotStarted(new_failure(Reason::Io, "the pool is closed"))
+    Fault::NotStarted(new_failure(Reason::Io, "the worker pool is closed"))
 }
 
 #[cfg(test)]

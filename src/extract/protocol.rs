@@ -1,4 +1,4 @@
-//! The protocol between the worker pool and its workers: frames that consist of a length and JSON.
+//! The protocol between the worker pool and its workers: each message is a frame, which consists of a length and JSON.
 //!
 //! The format is JSON, because the shared types omit absent fields, which only self-describing formats can read back. File
 //! content is not sent in frames: the open descriptor is passed over the socket, see `fd_passing`.
@@ -61,11 +61,11 @@ pub struct SkillJob {
     pub skill: String,
     /// Pages to process (1-based); `None` lets the skill choose the pages that fit its time limit.
     pub pages: Option<Vec<u32>>,
-    /// Seconds until the worker is killed. A skill stops earlier and returns its partial result, see
+    /// Seconds until the worker is killed. A skill stops before that and returns its partial result, see
     /// [`SkillJob::soft_seconds`].
     pub seconds: u32,
-    /// Seconds after which no page but the first is started, so that the caller can pause between jobs; `None` runs until
-    /// the time limit.
+    /// Seconds after which no further page is started, except the first, so that the caller can pause between jobs; `None`
+    /// starts pages until the time limit.
     pub rest_after: Option<u32>,
     /// What the result of the skill is used for.
     pub purpose: Purpose,
@@ -74,8 +74,8 @@ pub struct SkillJob {
 }
 
 impl SkillJob {
-    /// Returns the seconds after which a skill starts no further page, so that the last page still finishes within the
-    /// limit.
+    /// Returns the seconds after which a skill starts no further page, so that it can finish the current page before the
+    /// time limit.
     pub fn soft_seconds(&self) -> f32 {
         self.seconds as f32 * 0.7
     }
@@ -103,8 +103,8 @@ pub(crate) const PREFIX_BYTES: usize = 4;
 /// Maximum size in bytes of a frame to a worker: the setup, or a job with a file name.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// Returns the maximum size in bytes of a reply that a pool accepts: up to 6 bytes per escaped byte of text, plus its
-/// anchors.
+/// Returns the maximum size in bytes of a reply that a pool accepts: 6 bytes per byte of text, because JSON may escape each
+/// byte, plus 128 MiB for the anchors.
 pub(crate) fn max_reply_bytes(limits: &ExtractLimits) -> usize {
     let text = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     text.saturating_mul(6).saturating_add(128 << 20).min(u32::MAX as usize)
@@ -115,7 +115,7 @@ pub(crate) fn encode_frame(message: &impl Serialize) -> std::io::Result<Vec<u8>>
     let mut frame = vec![0; PREFIX_BYTES];
     serde_json::to_writer(&mut frame, message)?;
     let length = u32::try_from(frame.len() - PREFIX_BYTES)
-        .map_err(|_| std::io::Error::other("a frame is too long for a length of 32 bits"))?;
+        .map_err(|_| std::io::Error::other("a message is too long: its length in a frame has only 32 bits"))?;
     frame[..PREFIX_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(frame)
 }

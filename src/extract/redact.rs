@@ -13,8 +13,8 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     let (mut blackened, mut table) = (0, TableState::default());
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.redact_block(block, &mut censor) {
-            // Clears `verbatim`, because the text now differs from the bytes in the file; line gaps end if a key of several
-            // lines became one line.
+            // Clears `verbatim`, because the text now differs from the bytes in the file. Clears the line gaps if a key of
+            // several lines became one line, because their line numbers would be wrong.
             block.anchor.verbatim = false;
             if line_breaks(&cleaned) != line_breaks(&block.text) {
                 block.anchor.gaps.clear();
@@ -42,8 +42,8 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     Ok(document)
 }
 
-/// Column heads of a table that continues across blocks: readers split a table after some rows, and only its first block
-/// has the column heads. A second table directly after the first looks like its continuation.
+/// Column heads of the current table. Readers split a table into blocks, of which only the first has the column heads, so
+/// they apply to the following table blocks too. A second table directly after the first is taken for its continuation.
 #[derive(Default)]
 struct TableState {
     columns: SecretColumns,
@@ -74,7 +74,8 @@ fn first_column(cells: &str) -> usize {
         .saturating_sub(1)
 }
 
-/// Redacts secrets in the names of an anchor, because an attached message without a file name is named after its subject.
+/// Redacts secrets in the names of an anchor: an attached message without a file name is named after its subject, which may
+/// hold a secret.
 fn redact_anchor(anchor: &mut Anchor, redaction: Redaction) {
     let names = [&mut anchor.member, &mut anchor.part, &mut anchor.sheet, &mut anchor.symbol];
     for name in names.into_iter().flatten() {
@@ -195,7 +196,7 @@ mod tests {
                     writer.push_cell(row as u32, *column, text);
                 });
             }
-            // Adds a cell far below, so that the next block has no column heads and begins in another column.
+            // Adds a cell far below the others, so that the next block has no column heads and begins in another column.
             writer.push_cell(900, column - 1, "bot");
             writer.push_cell(900, column, VALUE);
             writer.finish();

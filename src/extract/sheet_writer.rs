@@ -123,8 +123,8 @@ fn row_gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     (0..).zip(rows).filter_map(gap).collect()
 }
 
-/// Returns the separator between two cells that are `columns` apart: one bar per column, up to a maximum, as a wider gap
-/// separates unrelated tables. The secret scan counts the bars to match cells with column heads.
+/// Returns the separator between two cells that are `columns` apart: one bar per column, up to a maximum, because cells
+/// with a wider gap belong to different tables. The secret scan counts the bars to match cells with column heads.
 fn separator(columns: u32) -> String {
     " | ".repeat((columns as usize).min(MAX_GAP_BARS))
 }

@@ -13,7 +13,7 @@ const MAX_LINKS: usize = 5_000;
 /// Maximum length of a link's target (longer ones are dropped) and of its text (truncated), in bytes.
 const MAX_LINK_BYTES: usize = 1_000;
 
-/// Maximum number of recorded names of inner objects (attachments, members, sheets), and the maximum length of one in
+/// Maximum number of recorded names of objects in the file (attachments, members, sheets), and maximum length of a name in
 /// bytes.
 const MAX_NAMES: usize = 2_000;
 const MAX_NAME_BYTES: usize = 1_000;
@@ -115,8 +115,8 @@ impl Sink {
         is_whole
     }
 
-    /// Returns the part of a text that fits the text limit: all of it, or a prefix that ends at a line or word break and
-    /// never inside a secret.
+    /// Returns the part of a text that fits into the rest of the text limit: the whole text, or a prefix that ends at a
+    /// line or word break and never inside a secret.
     fn fitting_prefix<'t>(&self, text: &'t str) -> &'t str {
         let left = usize::try_from(self.limits.text_bytes - self.text_bytes).unwrap_or(usize::MAX);
         if text.len() <= left {
@@ -135,7 +135,7 @@ impl Sink {
 
     /// Records in one sentence which part of the file could not be read.
     pub(crate) fn record_problem(&mut self, sentence: impl Into<String>) {
-        // Later problems are dropped: a damaged file can have one per record.
+        // Maximum number of recorded problems; later ones are dropped, because a damaged file can have one per record.
         const MAX_PROBLEMS: usize = 20;
         if self.document.problems.len() < MAX_PROBLEMS {
             self.document.problems.push(sentence.into());
@@ -179,13 +179,13 @@ impl Sink {
         }
     }
 
-    /// Returns the number of blocks so far, for [`Sink::label_part`].
+    /// Returns the number of blocks so far, to be passed later to [`Sink::label_part`] as `mark`.
     pub(crate) fn block_count(&self) -> usize {
         self.document.blocks.len()
     }
 
-    /// Labels every block added since `mark`, an earlier `Sink::block_count`, with the part of the file it belongs to. In
-    /// nested parts the outer name comes first.
+    /// Labels every block added since `mark` (an earlier result of `Sink::block_count`) with the part of the file it
+    /// belongs to. For a part inside another part, the name of the outer part comes first.
     pub(crate) fn label_part(&mut self, mark: usize, part: &str) {
         for block in self.document.blocks.iter_mut().skip(mark) {
             block.anchor.part = Some(match block.anchor.part.take() {
@@ -195,8 +195,8 @@ impl Sink {
         }
     }
 
-    /// Sets `rows` on the table added since `mark`: for each table row, the line of the file or row of the sheet where it
-    /// begins. Does nothing if the rows are consecutive in a single block, or if rows were truncated.
+    /// Sets `rows` on the blocks of the table added since `mark`: for each table row, the line of the file or row of the
+    /// sheet where it begins. Does nothing if the rows are consecutive in a single block, or if rows were truncated.
     pub(crate) fn number_rows(&mut self, mark: usize, rows: &[u32]) {
         let first = mark.min(self.document.blocks.len());
         let blocks = &mut self.document.blocks[first..];
@@ -211,7 +211,7 @@ impl Sink {
         }
     }
 
-    /// Returns the document, for fields that only one reader sets (pages, media type).
+    /// Returns the document, so that a reader can set the fields that only it knows, e.g. the number of pages.
     pub(crate) fn document(&mut self) -> &mut Document {
         &mut self.document
     }
@@ -246,14 +246,14 @@ impl Sink {
         self.read_within(reader, MAX_STREAM_BYTES.saturating_add(beyond), self.ratio_limit(compressed))
     }
 
-    /// Reads an uncompressed stream from a container. It counts against the total limit only: it cannot be larger than the
-    /// file.
+    /// Reads an uncompressed stream from a container. Only the total limit applies, because the stream cannot be larger
+    /// than the file.
     pub(crate) fn read_uncompressed(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
         self.read_within(reader, u64::MAX, u64::MAX)
     }
 
     fn ratio_limit(&self, compressed: u64) -> u64 {
-        // Smaller outputs may have any ratio, because a few repeated lines compress extremely well.
+        // Output of up to this size may have any compression ratio, because a few repeated lines compress extremely well.
         const RATIO_FROM: u64 = 1 << 20;
         compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
     }
@@ -267,8 +267,8 @@ impl Sink {
         if bytes.len() as u64 > most {
             let detail = match (most == left, most == by_ratio) {
                 (true, _) => format!("the file inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
-                (false, true) => format!("a part inflates to more than {} times its size", self.limits.ratio),
-                (false, false) => format!("a part inflates to more than {} MiB", most >> 20),
+                (false, true) => format!("a file part inflates to more than {} times its size", self.limits.ratio),
+                (false, false) => format!("a file part inflates to more than {} MiB", most >> 20),
             };
             return Err(new_failure(Reason::DecompressionLimit, detail));
         }
@@ -281,8 +281,8 @@ impl Sink {
         self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
-    /// Enters an archive member or attachment; pair with [`Sink::leave_member`]. Fails beyond the limits on depth and on
-    /// members.
+    /// Enters an archive member or attachment; the caller must call [`Sink::leave_member`] after it. Fails if the limit on
+    /// nesting depth or on the number of members is exceeded.
     pub(crate) fn enter_member(&mut self, name: &str) -> ReadResult {
         self.members += 1;
         if self.members > self.limits.members {

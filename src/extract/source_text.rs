@@ -1,4 +1,4 @@
-//! The decoded text of a file together with its position in the file; all line-based readers use it.
+//! The decoded text of a file, with its line numbers and byte offsets in the file; all line-based readers use it.
 //!
 //! A reader selects the byte range of a block, and the block's anchor (lines and bytes of the file) follows from the range.
 
@@ -109,7 +109,8 @@ impl<'a> Source<'a> {
         split_pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
     }
 
-    /// Adds text that was derived from a range line by line. Each line comes with the offset at which its original begins.
+    /// Adds text that was derived from a range line by line. In `lines`, each derived line follows the offset of its
+    /// original line.
     pub(crate) fn push_lines(
         &self,
         sink: &mut Sink,
@@ -129,8 +130,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Narrows the anchor of derived text to the lines `held`, and records where lines of the file between them have no
-    /// derived line.
+    /// Narrows the anchor of derived text to the derived lines `held`. Records as gaps the lines of the file between them
+    /// that have no derived line.
     fn anchor_of_lines(&self, whole: &Anchor, lines: &[(usize, String)], held: Range<usize>) -> Anchor {
         let mut anchor = whole.clone();
         let (Some(end), Some(from)) = (whole.line_end, lines.get(held.start)) else { return anchor };
@@ -144,7 +145,7 @@ impl<'a> Source<'a> {
             }
             next = line + 1;
         }
-        // The range of the file may continue after the last derived line.
+        // Extends the anchor of the last piece to the end of the range, which may have lines without a derived line.
         let end = if held.end >= lines.len() { end.max(next - 1) } else { next - 1 };
         if end >= next {
             gaps.push((held.len() as u32, end + 1 - next));

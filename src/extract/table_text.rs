@@ -13,8 +13,7 @@ pub(super) fn without_bars(line: String) -> String {
     line.split(' ').map(|word| if word == "|" { "¦" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// A merged cell repeats its text in each row that it spans only up to this many bytes: enough for a category, not for
-/// prose.
+/// Maximum bytes of a merged cell whose text is repeated in each row that it spans: enough for a category, not for prose.
 const MAX_REPEATED_BYTES: usize = 100;
 
 /// Returns the text of a cell that is merged with the cell above: the same text if it is short, so that every row is

@@ -9,7 +9,7 @@ use crate::secrets;
 
 /// Cuts a text file at twice the text limit of the sink, so that only the beginning of a huge log is decoded.
 pub(crate) fn text_prefix<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
-    // Allows twice the text limit, because UTF-16 may need twice the bytes of UTF-8, and readers drop markup.
+    // Keeps twice the text limit, because UTF-16 may need twice the bytes of UTF-8, and because readers drop markup.
     let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     if input.bytes.len() <= most {
         return input;
@@ -18,8 +18,8 @@ pub(crate) fn text_prefix<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
     Input { bytes: &input.bytes[..cut_position(input.bytes, most)], ..input }
 }
 
-/// Returns the offset at which to cut text, near `at`: after the last line end before it. If there is none, returns an
-/// offset that splits neither a character nor a secret, because the secret scan cannot recognize half a secret.
+/// Returns the offset at which to cut text, near `at`: after the last line end before `at`. If there is no line end,
+/// returns an offset that splits neither a character nor a secret, because the secret scan cannot recognize half a secret.
 fn cut_position(bytes: &[u8], at: usize) -> usize {
     let encoding = utf16_encoding(bytes);
     let line_end: &[u8] = match encoding {
@@ -33,7 +33,7 @@ fn cut_position(bytes: &[u8], at: usize) -> usize {
         Some(line) => (line + 1) * width,
         None => {
             let cut = byte_cut_outside_secrets(bytes, at, encoding);
-            // Moves back to the start of a character, which is at most three bytes or one UTF-16 unit before.
+            // Moves the cut back to the start of its character, by at most three bytes or one UTF-16 unit.
             let mut before = (0..=3).map(|it| cut.saturating_sub(it * width));
             before.find(|it| !is_inside_character(bytes, *it, encoding)).unwrap_or(cut)
         }
@@ -42,8 +42,9 @@ fn cut_position(bytes: &[u8], at: usize) -> usize {
 
 /// Returns the offset `at`, or the start or end of the secret that contains it.
 fn byte_cut_outside_secrets(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize {
-    // Reads each byte as one character, because the characters of secrets are the same in all single-byte encodings. Each
-    // byte or unit becomes one UTF-16 unit, so that positions can be converted back to byte offsets.
+    // Decodes text that is not UTF-16 byte by byte, because the characters of secrets are the same in all single-byte
+    // encodings. Each byte or UTF-16 unit becomes one UTF-16 unit of the result, so that positions in it can be converted
+    // to byte offsets.
     let text = |part: &[u8]| -> String {
         match encoding {
             Some(it) => it.decode_without_bom_handling(part).0.into_owned(),

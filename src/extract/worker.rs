@@ -27,11 +27,12 @@ const QUESTION_NICENESS: i32 = 5;
 /// Maximum number of open descriptors: the socket, the standard streams, one file, and some that libraries open
 /// temporarily.
 const MAX_DESCRIPTORS: u64 = 32;
-/// Memory reserved for pages of the program and its libraries, which become resident only when a reader uses them.
+/// Memory in bytes reserved for pages of the program and its libraries that become resident only when a reader uses them.
 const PROGRAM_RESIDENT_BYTES: u64 = 48 << 20;
-/// Memory added to the limit of skill workers: neural networks allocate this much more than they use.
+/// Memory in bytes added to the limit of skill workers: neural networks allocate this much more than they use.
 const NETWORK_RESERVE_BYTES: u64 = 256 << 20;
-/// CPU time limit of the process, as a multiple of the time limit of one job: a backstop if the pool does not enforce that.
+/// CPU time limit of the process, as a multiple of the time limit of one job. A backstop if the pool fails to end a long
+/// job.
 const CPU_LIMIT_FACTOR: u64 = 200;
 /// Seconds of CPU time between the signals SIGXCPU and SIGKILL, after the CPU time limit is reached.
 const CPU_GRACE_SECONDS: u64 = 5;
@@ -39,9 +40,10 @@ const CPU_GRACE_SECONDS: u64 = 5;
 /// A skill (e.g. OCR) that workers can run: its name, and the functions that prepare and run it.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillHandler {
-    /// Name by which jobs select it.
+    /// Name that jobs use to select the skill.
     pub name: &'static str,
-    /// Opens libraries and models before limits apply. Ignores missing ones: they may be installed before the first job.
+    /// Opens libraries and models before the limits of the worker apply. Ignores missing files: they may be installed
+    /// before the first job.
     pub prepare: fn(&Tools),
     /// Runs the skill. A panic becomes a failure of the file.
     pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
@@ -60,12 +62,8 @@ pub struct SkillInput<'a> {
     pub limits: &'a ExtractLimits,
 }
 
-/// Runs a worker on its standard input, which must be a Unix socket, until that is closed. Call it first in `main`, because
-/// its limits apply to the whole process. Jobs select one of `skills` by name.
-///
-/// # Errors
-///
-/// Fails if the socket breaks or a limit cannot be set; the worker should then exit.
+/// Runs a worker until its standard input, which must be a Unix socket, is closed. Call this first in `main`, because the
+/// limits of the worker apply to the whole process. Jobs select one of `skills` by name.
 pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     process::close_inherited_descriptors();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -87,7 +85,8 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let open = files_locked.and_then(|()| jail::restrict_system_calls()).err();
     let station = WorkerState { setup, skills, memory: Some(memory), jailed: open.is_none() };
     let jobs = move || {
-        // Sends the first message after all preparations, because from here on the pool attributes every failure to a file.
+        // Sends the first message only after all preparations, because after it the pool attributes every failure to a
+        // file.
         (&socket).write_all(&protocol::encode_frame(&Hello { open })?)?;
         serve_jobs(&socket, &station)
     };
@@ -107,9 +106,9 @@ struct WorkerState {
 /// Limits on the writable memory of a worker, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct MemoryBudget {
-    /// Memory used before the first file, which does not count against a file's limit.
+    /// Writable memory mapped before the first file, which does not count against the memory limit of a file.
     data: u64,
-    /// Maximum bytes that files may add to `data`: the limit of resident memory minus what the program itself uses.
+    /// Maximum bytes that files may add to `data`: the limit on resident memory minus what the program itself uses.
     most: u64,
 }
 
@@ -124,10 +123,10 @@ fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     status.read_to_string(&mut text)?;
     let size = |key| status_bytes(&text, key).unwrap_or(0);
     let memory = u64::from(limits.memory_mib) << 20;
-    // Adds the existing mappings to the limit of the address space and doubles the memory limit, because the program, the
-    // PDF library and the allocators reserve more addresses than they use memory.
+    // Limits the address space to the existing mappings plus twice the memory limit, because the program, the PDF library
+    // and the allocators reserve more addresses than they use memory.
     limit(Resource::As, size("VmSize:") + 2 * memory + STACK_BYTES as u64)?;
-    // The limit of writable memory (`RLIMIT_DATA`) starts from what is mapped now, as all of it may become resident.
+    // Counts all memory mapped now as used when it sets `RLIMIT_DATA` below, because all of it may become resident.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
         true => memory + NETWORK_RESERVE_BYTES,
@@ -138,10 +137,11 @@ fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     limit(Resource::Nofile, MAX_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
     let processor = u64::from(limits.seconds) * CPU_LIMIT_FACTOR;
-    // The kernel sends SIGXCPU at the first limit, and SIGKILL at the second, which looks like a kill from outside.
+    // Sets a hard limit above the soft limit: at the soft limit the kernel sends SIGXCPU, at the hard limit SIGKILL, which
+    // the pool would attribute to another process.
     set_limit(Resource::Cpu, processor, processor + CPU_GRACE_SECONDS)?;
     if setup.for_questions {
-        // Ignores an error, because the worker works at any priority.
+        // Ignores an error, because a worker with a lower priority works too.
         rustix::process::nice(QUESTION_NICENESS).ok();
     } else {
         machine::lower_priority(IoClass::Idle);
@@ -186,7 +186,7 @@ fn serve_jobs(socket: &UnixStream, station: &WorkerState) -> io::Result<()> {
         let mut reader = socket;
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
-        let file = file.ok_or_else(|| io::Error::other("a job arrived without a file"))?;
+        let file = file.ok_or_else(|| io::Error::other("a job arrived without the descriptor of its file"))?;
         let frame = protocol::encode_frame(&run_job(&file, &job, station))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
@@ -211,7 +211,7 @@ fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(new_failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
+        return Err(new_failure(Reason::NoJail, "the worker cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {
@@ -252,7 +252,8 @@ fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Opti
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], filled as u64) {
-            // The file was truncated while it was read. This part is kept: the file watcher reports the change.
+            // The file was truncated while it was read. The bytes read so far are kept: the file watcher will report the
+            // change.
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -19,7 +19,7 @@ const ROWS_PER_BLOCK: usize = 30;
 /// Short texts are joined into blocks of up to this many bytes, because a single value of a data file is too short for
 /// search.
 const MAX_JOINED_BYTES: usize = 1_000;
-/// Texts of fewer bytes than this are joined, see `MAX_JOINED_BYTES`.
+/// Texts of fewer bytes than this are joined into blocks of up to `MAX_JOINED_BYTES`.
 const MAX_SHORT_BYTES: usize = 80;
 
 /// Inline elements, which do not end the block around them.
@@ -224,7 +224,7 @@ impl<'a> XmlWalker<'a> {
         if self.skip.is_some() || !readable {
             return;
         }
-        // Skips the MathML form of a formula that is given in two forms, because its TeX source is easier to search.
+        // Skips the MathML form of a formula that is also given as TeX, because TeX source is easier to search.
         let is = |name: &str| self.open.iter().any(|it| it == name);
         if is("math") && is("alternatives") {
             return;

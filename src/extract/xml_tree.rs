@@ -14,8 +14,8 @@ use crate::extract::xml_entities;
 /// Maximum depth of nested elements. Deeper elements are dropped, because they are an attack on recursive readers.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Maximum number of elements and texts per XML part; the rest is dropped. At about 50 bytes each they fit the worker's
-/// memory.
+/// Maximum number of elements and texts per XML part; further ones are dropped. At about 50 bytes each, they fit into the
+/// memory of a worker.
 const MAX_NODES: usize = 3_000_000;
 
 /// Index that stands for an absent node.
@@ -39,7 +39,7 @@ struct NodeData<'a> {
 pub(crate) enum Flaw {
     /// Elements are nested deeper than [`MAX_DEPTH`]; the deeper ones are missing.
     TooDeep,
-    /// There are more nodes than the maximum per part; the rest is missing.
+    /// There are more nodes than the maximum per part; the nodes beyond it are missing.
     TooMany,
     /// The XML is not well-formed: the error and its position.
     Malformed(String),
@@ -109,7 +109,7 @@ struct Builder<'a> {
     tree: Tree<'a>,
     /// Indexes of the open elements, each with the index of its last child so far.
     open: Vec<(u32, u32)>,
-    /// Number of open elements that are deeper than the limit and are dropped.
+    /// Number of open elements beyond the depth limit, which are dropped.
     beyond: usize,
 }
 
@@ -175,11 +175,11 @@ impl<'a> Builder<'a> {
         match self.open.iter().rposition(is_it) {
             Some(place) => {
                 if place + 1 != self.open.len() {
-                    self.record_flaw(Flaw::Malformed(format!("`{name}` is closed before its children")));
+                    self.record_flaw(Flaw::Malformed(format!("`{name}` ends before the elements inside it")));
                 }
                 self.open.truncate(place);
             }
-            None => self.record_flaw(Flaw::Malformed(format!("`{name}` is closed but not open"))),
+            None => self.record_flaw(Flaw::Malformed(format!("the end tag of `{name}` has no start tag"))),
         }
     }
 }

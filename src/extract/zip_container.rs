@@ -25,7 +25,8 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Opens a zip container. Fails for a compound file, and reports whether it is an encrypted package.
+    /// Opens a zip container. Fails for a compound file, with a failure that tells whether the file is an encrypted
+    /// document.
     pub(crate) fn open(bytes: &'a [u8], sink: &Sink) -> ReadResult<Package<'a>> {
         if bytes.starts_with(&COMPOUND_FILE) {
             return Err(match is_encrypted_package(bytes) {
@@ -87,8 +88,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Fails if a part was damaged and no block added since `mark` is text: otherwise the file would count as read,
-    /// although only other parts, such as its title, were.
+    /// Fails if a part was damaged and no block added since `mark` is text. Otherwise the file would count as read,
+    /// although only e.g. its title was.
     pub(crate) fn check_damage(&self, mark: usize, is_text: fn(&Block) -> bool, sink: &mut Sink) -> ReadResult {
         match &self.damage {
             Some(damage) if !sink.document().blocks.iter().skip(mark).any(is_text) => Err(damage.clone()),

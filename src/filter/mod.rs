@@ -1,6 +1,6 @@
-//! Boolean filters over named fields: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Pure.
+//! Boolean filters over named fields: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Does no I/O.
 //!
-//! Defines the grammar and the evaluation. The caller compiles each comparison: the corpus verbs compare document metadata,
+//! Defines the grammar and the evaluation. The caller compiles each comparison: `crate::corpus` compares document metadata,
 //! [`crate::table`] compares cells. A comparison with a missing value is neither true nor false, and neither is its
 //! negation (Kleene logic).
 
@@ -22,7 +22,8 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    /// Whether the operator holds for a field whose value compares to the value in the filter as `order`.
+    /// Whether the operator is true for a field; `order` is the order of the field's value relative to the value in the
+    /// filter.
     pub(crate) fn accepts(self, order: Ordering) -> bool {
         match self {
             Operator::Equal => order.is_eq(),
@@ -34,7 +35,7 @@ impl Operator {
         }
     }
 
-    /// Whether the operator is `=` or `!=`, which also compare values without an order.
+    /// Whether the operator is `=` or `!=`. Only these two can also compare values that have no order.
     pub(crate) fn is_equality(self) -> bool {
         matches!(self, Operator::Equal | Operator::Unequal)
     }
@@ -61,7 +62,8 @@ pub(crate) enum Node<T> {
 }
 
 impl<T> Node<T> {
-    /// Evaluates a filter; `holds` returns the result of each comparison. `None` if missing values leave it undecided.
+    /// Evaluates a filter; `holds` returns the result of each comparison, `None` for a missing value. Returns `None` if the
+    /// result depends on missing values.
     pub(crate) fn evaluate(&self, holds: &dyn Fn(&T) -> Option<bool>) -> Option<bool> {
         match self {
             Node::All(nodes) => evaluate_all(nodes, holds, false),
@@ -72,8 +74,8 @@ impl<T> Node<T> {
     }
 }
 
-/// Combines nodes with AND (`decisive` is false) or OR (true): one node with the result `decisive` decides, else the result
-/// is the opposite, or unknown if any node is unknown.
+/// Combines nodes with AND (`decisive` is false) or OR (`decisive` is true). A node with the result `decisive` decides.
+/// Without such a node, the result is unknown if a node is unknown, or else the opposite of `decisive`.
 fn evaluate_all<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: bool) -> Option<bool> {
     let mut is_open = false;
     for node in nodes {
@@ -86,7 +88,7 @@ fn evaluate_all<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisi
     (!is_open).then_some(!decisive)
 }
 
-/// Compares texts and ignores case. Does not copy ASCII texts, because a table may have many rows.
+/// Compares two texts and ignores case. Does not copy ASCII texts, because a table may have many rows.
 pub(crate) fn equals_ignoring_case(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
         || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()

@@ -2,7 +2,7 @@
 
 use crate::filter::{Comparison, Node, Operator};
 
-/// Maximum nesting of parentheses and NOTs; a deeper filter is an error, because people do not write such filters.
+/// Maximum nesting of parentheses and NOTs. A deeper filter is an error, because users do not write such filters.
 const MAX_DEPTH: usize = 50;
 
 /// An error in the text of a filter, in one sentence.
@@ -12,7 +12,8 @@ pub(crate) struct FilterError(pub(crate) String);
 /// Parses a filter and compiles each comparison with `compile`.
 ///
 /// # Errors
-/// The text is not a filter, or a comparison cannot be compiled.
+///
+/// Fails if the text is not a filter, or if `compile` fails for a comparison.
 pub(crate) fn parse_filter<T, E: From<FilterError>>(
     text: &str,
     compile: &mut dyn FnMut(Comparison) -> Result<T, E>,
@@ -77,14 +78,14 @@ fn tokenize(text: &str) -> Result<Vec<Token>, FilterError> {
             (_, Some((sign, operator))) => (Token::Operator(*operator), sign.len()),
             ('"' | '\'', _) => {
                 let inner = &rest[1..];
-                let end = inner.find(first).ok_or_else(|| filter_error("a quotation mark is not closed"))?;
+                let end = inner.find(first).ok_or_else(|| filter_error("a closing quotation mark is missing"))?;
                 (Token::Word(inner[..end].to_string(), true), end + 2)
             }
             _ => {
                 let ends = |it: char| it.is_whitespace() || matches!(it, '(' | ')' | '=' | '!' | '<' | '>' | '"');
                 let end = rest.find(ends).unwrap_or(rest.len());
                 if end == 0 {
-                    return Err(filter_error(format!("`{first}` is not an operator")));
+                    return Err(filter_error(format!("`{first}` is not an operator: use =, !=, <, <=, > or >=")));
                 }
                 (Token::Word(rest[..end].to_string(), false), end)
             }
@@ -107,7 +108,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
         self.tokens.get(self.at)
     }
 
-    /// Consumes the next token if it is this keyword, such as `AND`, and returns whether it was.
+    /// Consumes the next token if it is the keyword `name` (e.g. `AND`), and returns whether it did.
     fn take_keyword(&mut self, name: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
         self.at += usize::from(found);
@@ -132,7 +133,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
 
     fn parse_operand(&mut self) -> Result<Node<T>, E> {
         if self.depth > MAX_DEPTH {
-            return Err(filter_error("the filter is nested too deeply").into());
+            return Err(filter_error("parentheses and NOTs of the filter are nested too deeply").into());
         }
         self.depth += 1;
         let node = if self.take_keyword("NOT") {
@@ -141,7 +142,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
             self.at += 1;
             let inner = self.parse_or()?;
             if self.peek() != Some(&Token::Close) {
-                return Err(filter_error("a parenthesis is not closed").into());
+                return Err(filter_error("a `(` has no closing `)`").into());
             }
             self.at += 1;
             inner
@@ -158,7 +159,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
             Some(other) => {
                 return Err(filter_error(format!("a field is missing before `{}`", other.display_text())).into());
             }
-            None => return Err(filter_error("a condition is missing at the end").into()),
+            None => return Err(filter_error("a condition such as `year>=2020` is missing at the end").into()),
         };
         self.at += 1;
         let wanted = match self.peek() {
@@ -166,7 +167,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
                 let operator = *operator;
                 self.at += 1;
                 let Some(Token::Word(value, _)) = self.peek().cloned() else {
-                    return Err(filter_error(format!("a value is missing after `{field}`")).into());
+                    return Err(filter_error(format!("a value is missing after the operator of `{field}`")).into());
                 };
                 self.at += 1;
                 Some((operator, value))

@@ -15,13 +15,14 @@ pub(super) enum StopClass {
     Never,
     /// Ends a sentence only before a word that often starts sentences: `St.`, `u. a.`
     Loose,
-    /// As `Loose`, or before text that looks like a sentence: `Ltd.`, `Ave.`
+    /// Ends a sentence before a word that often starts sentences, and before text that looks like a sentence: `Ltd.`,
+    /// `Ave.`
     Company,
     /// Ends a sentence unless a number or a single letter follows: `Fig. 3`, `Vol. B`
     Number,
     /// Ends a sentence unless a digit follows: `No.`, `max.`
     Digit,
-    /// Ends a sentence before a letter; callers handle lower-case letters earlier: `p.m.`, `kg.`, `Sept.`
+    /// Ends a sentence before a letter, except a lower-case letter, which callers handle earlier: `p.m.`, `kg.`, `Sept.`
     End,
     /// Ends a sentence before anything but a lower-case letter: `etc.`
     List,
@@ -187,12 +188,12 @@ pub(super) fn is_particle(word: &str) -> bool {
     PARTICLE_SET.contains(word)
 }
 
-/// Whether a number before this word is an ordinal.
+/// Whether a number with a full stop is an ordinal if this lower-case word follows, as in `3. Mai`.
 pub(super) fn follows_ordinal(word: &str) -> bool {
     BEHIND_SET.contains(word)
 }
 
-/// Whether a number after this word and before a capital letter is an ordinal.
+/// Whether a number with a full stop is an ordinal if this lower-case word precedes it and a capital letter follows.
 pub(super) fn precedes_ordinal(word: &str) -> bool {
     BEFORE_SET.contains(word)
 }

@@ -11,7 +11,7 @@ const AFTER_BYTES: usize = 160;
 /// A word without vowels counts as an abbreviation if it has at most this many letters.
 const MAX_VOWELLESS_LETTERS: usize = 4;
 
-/// Maximum letters of an abbreviated month.
+/// Maximum letters of a word that counts as an abbreviated month in a date such as `3 jan. 2021`.
 const MAX_MONTH_LETTERS: usize = 5;
 
 /// Single letters that are units after a number, as in `5 m.`
@@ -20,14 +20,15 @@ const UNIT_LETTERS: &str = "mglhstrwмглчсв";
 /// Maximum digits of an ordinal such as `3.`; a number with more digits is a year or a count.
 const MAX_ORDINAL_DIGITS: usize = 3;
 
-/// Minimum number of words of a text that is taken for a sentence.
+/// Minimum number of words for a text to be taken for a sentence.
 const MIN_CLAUSE_WORDS: usize = 3;
 
 /// The words before a full stop.
 pub(super) struct TextBefore<'a> {
     /// The word before the full stop, without leading quotation marks and brackets.
     word: &'a str,
-    /// The word before `word`, with its punctuation; its start may be cut off.
+    /// The word before `word`, with its punctuation. Its first letters may be missing, because only `BEFORE_BYTES` are
+    /// examined.
     previous: &'a str,
     /// Whether `word` is the first word of the sentence.
     is_first: bool,
@@ -61,7 +62,7 @@ impl<'a> TextBefore<'a> {
         )
     }
 
-    /// Whether the word is short enough for an abbreviation.
+    /// Whether the word has few enough letters to be an abbreviation.
     fn is_short(&self) -> bool {
         self.word.chars().count() <= MAX_VOWELLESS_LETTERS
     }
@@ -97,8 +98,8 @@ impl<'a> TextBefore<'a> {
         }
     }
 
-    /// Returns the class of the abbreviation `lower`, which is the word or the end of it in lower case; `None` for a single
-    /// capital letter, which is an initial.
+    /// Returns the class of the abbreviation `lower`, which is the word in lower case, or the end of the word. Returns
+    /// `None` for a single capital letter, which is an initial.
     fn known_class(&self, lower: &str) -> Option<StopClass> {
         match matching_suffix(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
             Some(_) if lower.chars().nth(1).is_none() => None,
@@ -162,7 +163,7 @@ enum WordKind {
     Ordinal,
 }
 
-/// The text after a full stop and the blanks behind that.
+/// The text after a full stop, without the blanks after the full stop.
 pub(super) struct TextAfter<'a> {
     /// The first character that is not blank; `.` if there is none.
     pub(super) first: char,
@@ -185,7 +186,7 @@ impl<'a> TextAfter<'a> {
         self.word.chars().next()
     }
 
-    /// Whether a word in lower case follows; a word such as `iPhone` does not count.
+    /// Whether the next word begins with a lower-case letter; a word such as `iPhone` does not count.
     pub(super) fn is_lower(&self) -> bool {
         let mut letters = self.word.chars();
         letters.next().is_some_and(char::is_lowercase) && !letters.next().is_some_and(char::is_uppercase)
@@ -199,7 +200,7 @@ impl<'a> TextAfter<'a> {
         self.letter().is_some_and(char::is_alphabetic)
     }
 
-    /// Whether a word follows that often starts sentences. A letter with a full stop is an initial, not such a word.
+    /// Whether the next word often starts sentences. A letter with a full stop does not count, because it is an initial.
     fn is_starter(&self) -> bool {
         !self.text[self.word.len()..].starts_with('.') && abbreviations::is_starter(&self.word.to_lowercase())
     }
@@ -208,7 +209,7 @@ impl<'a> TextAfter<'a> {
         abbreviations::is_particle(&self.word.to_lowercase())
     }
 
-    /// Whether the number or letter of a part follows, as in `Fig. A3` or `Vol. IV`.
+    /// Whether the next word is a number or letter that designates a part, as in `Fig. A3` or `Vol. IV`.
     fn is_designation(&self) -> bool {
         let short = self.word.chars().count() <= 3 && self.word.chars().all(|it| it.is_uppercase() || it.is_numeric());
         is_roman(self.word) || (short && !self.is_starter())
@@ -239,8 +240,8 @@ impl<'a> TextAfter<'a> {
 }
 
 /// Whether a sentence ends at a single full stop between `before` and `behind`. Callers handle a lower-case word after the
-/// full stop. With `in_brackets`, a bracket closes after the full stop: then no name or number belongs to an abbreviation
-/// before it, so the abbreviation can end a sentence.
+/// full stop. With `in_brackets`, a closing bracket follows the full stop: an abbreviation in the brackets then has no name
+/// or number after it that belongs to it, so it can end a sentence.
 pub(super) fn is_sentence_end(before: &TextBefore<'_>, behind: &TextAfter<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;
@@ -301,7 +302,7 @@ fn starts_upper(word: &str) -> bool {
     word.starts_with(char::is_uppercase)
 }
 
-/// Returns the end of `word` that corresponds to `tail`, the same end in lower case.
+/// Returns the end of `word` that has as many characters as `tail`, which is the same end in lower case.
 fn matching_suffix<'a>(word: &'a str, tail: &str) -> &'a str {
     let skipped = word.chars().count().saturating_sub(tail.chars().count());
     word.char_indices().nth(skipped).map_or("", |(at, _)| &word[at..])

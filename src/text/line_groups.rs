@@ -8,13 +8,13 @@ use regex::Regex;
 
 use crate::text::full_stop::TextBefore;
 
-/// Number of lines whose widths are compared with each other; bounds the work on long texts.
+/// Number of lines whose widths are compared with each other. It bounds the work on long texts.
 const BLOCK_LINES: usize = 256;
 
-/// A line narrower than this many columns is an entry of its own, which the next line does not continue.
+/// Minimum width in columns of a line that the next line may continue. A narrower line is an entry of its own.
 const MIN_CONTINUED_WIDTH: usize = 25;
 
-/// Minimum width in columns of a line that the next line may continue with a capital letter or a number.
+/// Minimum width in columns of a line that the next line may continue with a word in upper case or a number.
 const MIN_WIDTH_BEFORE_CAPITAL: usize = 40;
 
 /// Lines of at least this many columns count as wrapped prose, even if there are only a few.
@@ -23,7 +23,7 @@ const PROSE_WIDTH: usize = 60;
 /// Maximum width in columns of wrapped text; wider lines are taken for whole paragraphs.
 const MAX_WRAPPED_WIDTH: usize = 160;
 
-/// A line is full if, with the first word of the next line, it would exceed this percentage of the usual width.
+/// A line counts as full if it would exceed this percentage of the usual width with the first word of the next line added.
 const FULL_PERCENT: usize = 85;
 
 /// Maximum bytes of a key at the start of a line, as in `key: value`.
@@ -33,7 +33,7 @@ const MAX_KEY_BYTES: usize = 40;
 static STANDALONE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:[*+•◦▪‣●○■□☐☑✓✔→]\s|-\s|\[[ xX]\]\s|#{1,6}\s|```|~~~|\|)"));
 
-/// Start of a line that is a list item or, by chance, a line of wrapped prose: a number, a letter, a dash.
+/// Start of a line that usually is a list item (a number, a letter, a dash), but may also be a line of wrapped prose.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:\(?(?:[0-9]{1,3}|\pL|[ivxIVX]{1,5})[.)]\s|[0-9]+(?:\.[0-9]+)+\.?\s|[–—·]\s)"));
 
@@ -49,8 +49,8 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant")
 }
 
-/// Returns the ranges of the lines of a text, with lines of the same paragraph joined. Blank lines belong to the range
-/// before them. The ranges cover the text without gaps.
+/// Returns the ranges of the lines of a text. Lines of the same paragraph share a range, and blank lines belong to the
+/// range before them. The ranges cover the text without gaps.
 pub(super) fn line_units(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut block: Vec<Line> = Vec::new();
@@ -83,7 +83,7 @@ fn line_ranges(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Adds the groups of lines of a block to `found`. The last line stays in the block, so that the next block can continue it.
+/// Adds the groups of lines of a block to `found`. The last line stays in `block`, so that the next block can continue it.
 fn add_units(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
     let shape = BlockShape::of(block);
     for (at, line) in block.iter().enumerate() {
@@ -113,7 +113,7 @@ enum Opening {
 
 struct Line {
     range: Range<usize>,
-    /// Width in columns, without surrounding blanks.
+    /// Width of the line in columns, without surrounding blanks.
     width: usize,
     /// Width of the first word in columns.
     first_word: usize,
@@ -127,7 +127,7 @@ struct Line {
     colon: bool,
     /// Whether the line ends with an abbreviation that a name or number usually follows, such as `Mr.`
     expects_more: bool,
-    /// Whether the line is a heading or a horizontal rule, which no line continues.
+    /// Whether the line is a heading or a horizontal rule, so that the next line cannot continue it.
     is_closed: bool,
     is_added: bool,
 }
@@ -176,9 +176,10 @@ fn display_width(text: &str) -> usize {
     text.chars().map(|it| 1 + usize::from(wide(it))).sum()
 }
 
-/// Properties of a block of lines.
+/// Properties of a block of lines that decide which lines continue each other.
 struct BlockShape {
-    /// Usual width of the lines. Ignores the widest third, because in PDFs two lines are joined where a word was split.
+    /// Usual width of the lines. Ignores the widest third, because in text from PDFs two lines are one where a word was
+    /// hyphenated.
     width: usize,
     /// Whether the lines look like wrapped prose: many continue in lower case, or there are only a few wide lines.
     is_wrapped: bool,

@@ -1,8 +1,8 @@
-//! Splits text in any language into sentences, for quotes and chunks. Pure.
+//! Splits text in any language into sentences, for quotes and chunks. Does no I/O.
 //!
 //! `line_groups` groups lines: lines of wrapped prose are joined, while list items, table rows and headings are groups of
-//! their own. `sentence` looks for sentence ends in each group, by the punctuation mark, the word before it (`abbreviations`
-//! lists words that end in a full stop) and the text after it. The language need not be known.
+//! their own. `sentence` looks for sentence ends in each group, by the punctuation mark, the word before it
+//! (`abbreviations` lists words that end in a full stop) and the text after it. The language need not be known.
 
 mod abbreviations;
 mod full_stop;

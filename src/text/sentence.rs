@@ -11,13 +11,13 @@ use crate::text::line_groups;
 /// The punctuation marks that may end a sentence: those of Unicode annex 29, the ellipsis and the Greek question marks.
 const STOP_CLASS: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
 
-/// Bytes examined at the start of a sentence, to find whether it starts in lower case.
+/// Number of bytes examined at the start of a sentence, to find whether the sentence starts in lower case.
 const BEGINNING_BYTES: usize = 64;
 
 static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP_CLASS).expect("the pattern is a constant"));
 
-/// A run of sentence-ending marks, with closing quotation marks and brackets and numbers of notes such as `[3]` after
-/// them. The number of a note has at most a hundred characters.
+/// A run of sentence-ending marks. It includes the closing quotation marks, brackets and note numbers such as `[3]` after
+/// the marks. A note number has at most a hundred characters.
 static STOPS: LazyLock<Regex> = LazyLock::new(|| {
     const CLOSING: &str = r#"["'*_)\]}\p{Pe}\p{Pf}\p{Pi}\p{M}\p{Cf}]"#;
     const NOTE: &str = r"(?:[ \u{A0}]?\[[0-9][0-9, \u{2013}-]{0,99}\])";
@@ -99,7 +99,7 @@ fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
         StopMark::None => false,
         StopMark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
-        // No end before a digit, because dots lead to a page number in a table of contents.
+        // A digit after dots does not begin a sentence, because in a table of contents dots lead to a page number.
         StopMark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
         StopMark::Strong => !behind.is_lower() || !closed && begins_lower(before),
         StopMark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
@@ -108,14 +108,14 @@ fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
     }
 }
 
-/// Returns the length of a blank and a closing quotation mark `»` at the start of `rest`, as in French; else 0. Before a
-/// letter or digit, the mark is an opening one.
+/// Returns the length of a blank and a closing quotation mark `»` at the start of `rest`, as French has them; else 0. If a
+/// letter or digit follows the mark, it is an opening mark.
 fn closing_behind_blank(rest: &str) -> usize {
     let mark = rest.strip_prefix([' ', '\u{A0}', '\u{202F}']).and_then(|it| it.strip_prefix('»'));
     mark.filter(|it| !it.starts_with(char::is_alphanumeric)).map_or(0, |after| rest.len() - after.len())
 }
 
-/// Whether a sentence starts in lower case, so that the next sentence may do so too. Examines only the first words.
+/// Whether a sentence starts in lower case, in which case the next sentence may do so too. Examines only the first words.
 fn begins_lower(sentence: &str) -> bool {
     let beginning = &sentence[..sentence.floor_char_boundary(BEGINNING_BYTES)];
     beginning.chars().find(|it| it.is_alphabetic()).is_some_and(char::is_lowercase)

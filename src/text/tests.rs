@@ -210,7 +210,7 @@ fn turkish_sentences_are_split() {
     ]);
 }
 
-/// These texts were written before the lists of abbreviations, and so test them independently.
+/// The texts of this test were written before the lists of abbreviations, so that they test the lists independently.
 #[test]
 fn sentence_pairs_of_all_languages_are_split() {
     check_all(&[

@@ -21,7 +21,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_
         [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
         [b'P', b'K', ..] => read_zip(input, sink, member),
         bytes if is_tar(bytes) => read_tar(input, sink, member),
-        _ => Err(new_failure(Reason::Damaged, "unknown archive format")),
+        _ => Err(new_failure(Reason::Damaged, "the file is not a zip, tar or gzip archive")),
     }
 }
 
@@ -35,7 +35,7 @@ struct Outcome {
     /// Number of blocks in the sink before the archive was read.
     blocks: usize,
     read: u32,
-    /// The failure to report: an exceeded limit if there is one, otherwise the first failure.
+    /// The failure to report if no member could be read: an exceeded limit, or else the first failure.
     failure: Option<ExtractFailure>,
     /// Whether a member was skipped only because vic does not extract its type, e.g. a program.
     has_unsupported: bool,
@@ -48,7 +48,8 @@ impl Outcome {
         Outcome { blocks, read: 0, failure: None, has_unsupported: false, stopped: false }
     }
 
-    /// Reads one member. A failure is recorded as a problem; an exhausted limit stops the reading of the archive.
+    /// Reads one member. A failure is recorded as a problem. The reading of the archive stops when a limit of the whole
+    /// file is reached.
     fn read_member(
         &mut self,
         name: &str,
@@ -67,7 +68,8 @@ impl Outcome {
         sink.leave_member();
         match result {
             Ok(()) => self.read += 1,
-            // Counts as a failure, because the member could not even be inflated, so that its type is unknown.
+            // An unsupported compression method counts as a failure: the member could not be inflated, so that its type is
+            // unknown.
             Err(failed) if !is_unpacked && failed.reason == Reason::UnsupportedType => {
                 sink.record_problem(format!("member `{name}`: {}", failed.detail));
                 self.failure.get_or_insert(failed);
@@ -87,8 +89,8 @@ impl Outcome {
         }
         sink.record_problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
-            // Skips a single oversized member, but stops if the limit of the whole file on inflated bytes or on members is
-            // reached.
+            // Skips a single oversized member, but stops once the whole file reaches its limit on inflated bytes or on
+            // members.
             self.stopped = sink.remaining_inflate_bytes() == 0 || !sink.may_enter_member();
             sink.mark_truncated();
             self.failure = Some(failed);
@@ -97,7 +99,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the recorded failure if no member could be read, and no member was merely of an unsupported type.
+    /// Returns the recorded failure if no member could be read and none was skipped only because of its type.
     fn finish(self, sink: &mut Sink) -> ReadResult {
         let nothing = self.read == 0 && !self.has_unsupported && sink.document().blocks.len() == self.blocks;
         match self.failure {

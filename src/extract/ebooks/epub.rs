@@ -31,13 +31,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     let protected = protected_parts(&mut package, sink)?;
     if !chapters.is_empty() && chapters.iter().all(|it| protected.contains(it)) {
-        return Err(new_failure(Reason::Encrypted, "the chapters are copy-protected"));
+        return Err(new_failure(Reason::Encrypted, "all chapters of the e-book are copy-protected"));
     }
     read_chapters(&chapters, &protected, &mut package, sink)?;
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
 }
 
-/// Adds the chapters that are not copy-protected. Fails if none of them can be read.
+/// Adds the chapters that are not copy-protected. Fails if no chapter can be read.
 fn read_chapters(
     chapters: &[String],
     protected: &HashSet<String>,

@@ -12,7 +12,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let xml = xml_tree::decode_xml(input.bytes);
     let tree = Tree::parse(&xml);
     let Some(book) = tree.top().child("FictionBook") else {
-        return Err(new_failure(Reason::Damaged, "the file is not a FictionBook"));
+        return Err(new_failure(Reason::Damaged, "the file is not a FictionBook e-book"));
     };
     push_book_metadata(book, sink);
     for body in book.children_named("body") {

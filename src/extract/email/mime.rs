@@ -1,4 +1,4 @@
-//! Reader of mail: single messages (eml) and mailboxes (mbox). Attachments are read by the reader of their own type.
+//! Reader of mail: single messages (eml) and mailboxes (mbox). An attachment is read by the reader of its own type.
 //!
 //! Signatures are not checked, and encrypted parts are not decrypted.
 
@@ -15,7 +15,7 @@ use crate::extract::text_formats::plain;
 use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, Block, BlockKind, LinkKind, Reason};
 
-/// Function that reads an attachment by its own type; the caller of the mail reader provides it.
+/// Function that reads an attachment by the type of the attachment; the caller of the mail reader provides it.
 pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> ReadResult;
 
 /// Adds one mail message to the sink.
@@ -37,11 +37,11 @@ pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMemb
         let mark = sink.block_count();
         match parse_message(bytes) {
             Some(message) => read_message(&message, sink, read_member),
-            None => sink.record_problem(format!("message {number} cannot be parsed")),
+            None => sink.record_problem(format!("message {number} of the mailbox cannot be parsed")),
         }
         sink.label_part(mark, &format!("message {number}"));
     }
-    // Removes the title, which is the subject of the first message and does not describe the mailbox.
+    // Removes the title, because it is the subject of the first message and does not describe the whole mailbox.
     if !sink.in_member() {
         sink.document().title = None;
     }
@@ -113,8 +113,8 @@ fn message_body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
     }
 }
 
-/// Returns the original bytes of a part whose charset is missing or wrong, to detect their encoding; `None` if the charset
-/// is right. The mail parser reads such parts as UTF-8 or Latin-1.
+/// Returns the original bytes of a part, so that their encoding can be detected, if the charset is missing or wrong: the
+/// mail parser reads such a part as UTF-8 or Latin-1. Returns `None` if the charset is right.
 fn undeclared_bytes<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
     let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
     let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");
@@ -160,14 +160,14 @@ fn html_versions<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, s
     })
 }
 
-/// Returns the blocks of an HTML page, extracted into a separate sink.
+/// Returns the blocks of an HTML page, without adding them to `sink`, whose limits apply.
 fn html_blocks(page: &str, sink: &Sink) -> Vec<Block> {
     let mut aside = Sink::new(sink.limits().clone());
     html::read_text(page, &mut aside);
     aside.into_document().blocks
 }
 
-/// Adds the data tables of the HTML version, because the plain text version keeps at best their words.
+/// Adds the data tables of the HTML version, because the plain text version at best has their words, but not their columns.
 fn push_html_tables(message: &Message<'_>, sink: &mut Sink) {
     let text = |it: Body<'_>| if let Body::Text(text) = it { Some(text.into_owned()) } else { None };
     let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(message_body(message, *it)?)).collect();
@@ -183,8 +183,8 @@ fn push_html_tables(message: &Message<'_>, sink: &mut Sink) {
     }
 }
 
-/// Returns whether a table holds data instead of laying out the page: several rows and columns, equally long rows, short
-/// cells.
+/// Returns whether a table holds data and does not only lay out the page. A data table has several rows and columns,
+/// equally long rows and short cells.
 fn is_data_table(rows: &str) -> bool {
     const LONGEST_CELL: usize = 200;
     let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
@@ -193,7 +193,7 @@ fn is_data_table(rows: &str) -> bool {
     rows.lines().count() > 1 && rows.lines().next().map(width) > Some(1) && even && short
 }
 
-/// Returns whether the plain texts contain all rows of a table, with bars between the cells.
+/// Returns whether the plain texts contain every row of a table, with bars between the cells.
 fn is_table_in_texts(rows: &str, texts: &[String]) -> bool {
     let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
     let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();
@@ -218,7 +218,7 @@ fn push_headers(message: &Message<'_>, sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Records the id of a message and the ids of the messages that it replies to as links.
+/// Records as links the id of a message and the ids of the messages that it replies to.
 fn push_thread_links(message: &Message<'_>, sink: &mut Sink) {
     sink.record_link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
     for header in [message.in_reply_to(), message.references()] {

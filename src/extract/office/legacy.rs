@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 64;
 /// Adds the text of a binary Office file to the sink; its type is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(&COMPOUND_FILE) {
-        return Err(new_failure(Reason::Damaged, "the file is not a compound file"));
+        return Err(new_failure(Reason::Damaged, "the file is not a compound file (OLE)"));
     }
     if is_encrypted_package(input.bytes) {
         return Err(new_failure(Reason::Encrypted, "needs a password"));
@@ -29,7 +29,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         Ok(Ok(document)) => document,
         Ok(Err(Error::Encrypted)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(new_failure(Reason::UnsupportedType, "the compound file is of an unknown kind"));
+            return Err(new_failure(Reason::UnsupportedType, "the file is not a Word, Excel or PowerPoint file"));
         }
         Ok(Err(error)) => return Err(new_failure(Reason::Damaged, error.to_string().to_lowercase())),
         Err(_) => return Err(new_failure(Reason::Damaged, "the Office reader panicked")),
@@ -76,7 +76,7 @@ impl Writer<'_> {
     }
 
     fn push_section(&mut self, section: &Section) {
-        // Slides get no heading: their name is only a number, which the anchor already has as the page.
+        // Slides get no heading, because the name of a slide is only its number, which the anchor already has as the page.
         if let Some(name) = section.name.as_ref().filter(|_| self.anchor.page.is_none()) {
             self.push(BlockKind::Heading(1), name, None);
         }
@@ -85,7 +85,7 @@ impl Writer<'_> {
                 Block::Paragraph(paragraph) => self.push_paragraph(paragraph),
                 Block::Table(table) => self.push_table(table, 0),
                 Block::Note { content, .. } => self.push_paragraphs(content, "footnote"),
-                // Adds the description of an image unless it is a single word, which is a file name.
+                // Adds the description of an image. A single word is skipped, because it is a file name.
                 Block::Image { alt_text: Some(text), .. } if text.trim().contains(' ') => {
                     self.push(BlockKind::Paragraph, text, Some("picture"));
                 }

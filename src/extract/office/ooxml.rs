@@ -9,7 +9,7 @@ use crate::extract::zip_container::{Package, check_flaw, resolve_part};
 use crate::extract::{ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// A relationship from one part to another.
+/// A relationship from a part of an OOXML package to another part, or to an external target.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
     /// Id by which the part refers to the relationship.
@@ -42,7 +42,8 @@ pub(crate) fn read_relations(package: &mut Package<'_>, part: &str, sink: &mut S
     Ok(tree.top().descendants().filter(|it| it.name() == "Relationship").filter_map(relation).collect())
 }
 
-/// Returns the name of the main part: the one that the package refers to, or else the usual one. Fails if it is missing.
+/// Returns the name of the main part: the part that the package refers to, or else the `usual` name. Fails if there is no
+/// such part.
 pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink) -> ReadResult<String> {
     let main = read_relations(package, "", sink)?.into_iter().find(|it| it.kind == "officeDocument");
     let name = main.map(|it| it.target).filter(|it| package.has(it)).unwrap_or_else(|| usual.to_string());
@@ -84,15 +85,16 @@ pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Formats a comment with its author and date: `Ann (2024-02-29): text`. The date is the one in the file.
+/// Formats a comment with its author and date: `Ann (2024-02-29): text`. The date is copied from the file, without the
+/// time.
 pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> String {
     let date = moment.and_then(|it| Some(format!(" ({})", it.get(..10)?))).unwrap_or_default();
     let who = format!("{author}{date}");
     if text.trim().is_empty() || who.trim().is_empty() { text.to_string() } else { format!("{}: {text}", who.trim()) }
 }
 
-/// Returns the heading level, 1 to 9, of a style name in lowercase, such as `heading 2` or `überschrift 2`; `None` for
-/// others.
+/// Returns the heading level, 1 to 9, of a style name in lowercase, such as `heading 2` or `überschrift 2`; `None` if it is
+/// not a heading style.
 pub(crate) fn heading_by_name(name: &str) -> Option<u8> {
     const NAMES: [&str; 18] = [
         "heading",
@@ -154,7 +156,7 @@ pub(crate) fn drawing_text(node: Node<'_>) -> String {
     paragraphs.filter(|it| !it.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the text of a chart or diagram part: first its titles, then the values of each data series.
+/// Returns the text of a chart or diagram part: first the titles, then the values of each data series.
 pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<String> {
     /// Maximum number of values that are extracted per data series; a workbook holds the complete data.
     const MAX_SERIES_VALUES: usize = 2_000;

@@ -32,7 +32,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         reader.push_slide(&slide)?;
         layouts.extend(reader.relations.iter().find(|it| it.kind == "slideLayout").map(|it| it.target.clone()));
     }
-    // Checks for damage before the text of the layouts is added, because that text belongs to no slide.
+    // Checks for damaged slides before the text of the layouts is added, because that text belongs to no slide.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     reader.package.check_damage(mark, is_text, reader.sink)?;
     reader.push_master_text(layouts)
@@ -117,7 +117,8 @@ impl Reader<'_, '_> {
                 "graphicFrame" => self.push_frame(child)?,
                 "pic" => self.push_picture(child),
                 "AlternateContent" => {
-                    // Takes the newer form only if it has text or a chart; it may hold unsupported content, such as ink.
+                    // Takes the newer form of a shape (`Choice`) only if it has text or a chart. Otherwise it may hold
+                    // unsupported content, such as ink.
                     let choice =
                         child.child("Choice").filter(|it| it.find("t").is_some() || it.find("chart").is_some());
                     if let Some(child) = choice.or_else(|| child.child("Fallback")) {
@@ -158,7 +159,7 @@ impl Reader<'_, '_> {
             let bullet = has("buChar") || has("buAutoNum") || has("buBlip") || (outline && several && !has("buNone"));
             let kind = if bullet { BlockKind::ListItem } else { BlockKind::Paragraph };
             let text = drawing_paragraph(paragraph);
-            // Computes only Arabic numbers on the first level, because slides rarely use others.
+            // Computes the numbers of items only for Arabic numbers on the first level, because slides rarely use others.
             let counted = properties.and_then(|it| it.child("buAutoNum")).filter(|_| !text.trim().is_empty());
             match counted.filter(|it| it.attr("type").is_some_and(|it| it.starts_with("arabic"))) {
                 Some(counter) if properties.and_then(|it| it.attr("lvl")).is_none_or(|it| it == "0") => {
@@ -176,7 +177,7 @@ impl Reader<'_, '_> {
 
     fn push_picture(&mut self, picture: Node<'_>) {
         let description = picture.find("cNvPr").and_then(|it| it.attr("descr")).unwrap_or_default();
-        // Skips a description of a single word, which is a file name.
+        // Skips a description that is a single word, because it is a file name.
         if description.trim().contains(' ') {
             self.push(BlockKind::Paragraph, &description);
         }
@@ -212,7 +213,7 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("notes");
         for shape in tree.top().descendants().filter(|it| it.name() == "sp") {
-            // Takes only the notes, because a notes page also holds the slide itself, its number and a date.
+            // Takes only the shape with the notes, because a notes page also holds the slide itself, its number and a date.
             if placeholder(shape).is_none_or(|it| it == "body" || it == "obj")
                 && let Some(body) = shape.child("txBody")
             {
@@ -228,8 +229,8 @@ impl Reader<'_, '_> {
         let tree = Tree::parse(&xml);
         self.part = Some("comment");
         for comment in tree.top().descendants().filter(|it| matches!(it.name(), "cm" | "reply")) {
-            // Handles both comment formats: older comments hold plain text, newer ones a text body, with the replies as
-            // descendants.
+            // Handles both comment formats. Older comments hold plain text; newer comments hold a text body, and their
+            // replies are descendants.
             let text = match (comment.child("text"), comment.child("txBody")) {
                 (Some(text), _) => text.text(),
                 (None, Some(body)) => drawing_text(body),
@@ -243,7 +244,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds the fixed text (outside placeholders) that layouts and slide masters show on every slide; equal texts only
+    /// Adds the fixed text (outside placeholders) that layouts and slide masters show on every slide. Equal texts are added
     /// once.
     fn push_master_text(&mut self, layouts: Vec<String>) -> ReadResult {
         self.page = 0;

@@ -25,14 +25,13 @@ use crate::model::{ExtractFailure, Reason};
 
 /// A worker is replaced after this many jobs, because native libraries leak some memory with every file.
 const MAX_JOBS_PER_WORKER: u32 = 1_000;
-/// Replies below this size are decoded on the async thread, longer ones on a blocking thread: they would delay other tasks.
+/// Replies of at least this many bytes are decoded on a blocking thread, because they would delay other async tasks.
 const MAX_INLINE_DECODE_BYTES: usize = 256 << 10;
 /// Maximum number of bytes that are read from the standard error of a dead worker.
 const MAX_STDERR_BYTES: u64 = 4 << 10;
-/// Message of the Rust runtime when a C++ exception reaches it. It means out of memory, the only reason for the PDF library
-/// to throw.
+/// Message of the Rust runtime when a C++ exception reaches it. The PDF library throws only when it is out of memory.
 const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
-/// How long to wait for the exit of a worker that closed its socket, in seconds; after that it is killed.
+/// Seconds to wait for the exit of a worker that closed its socket. After that, the worker is killed.
 const DEATH_SECONDS: u64 = 2;
 
 /// Why a worker ended unexpectedly.
@@ -61,8 +60,8 @@ pub(super) enum Cause {
 pub(super) struct Worker {
     child: Child,
     socket: UnixStream,
-    /// Peak memory of the daemon in bytes when the worker was started. The kernel reports it as the worker's peak until the
-    /// worker's own is higher, because both processes share memory until `exec`.
+    /// Peak memory of the daemon in bytes when the worker was started. The kernel reports this as the worker's peak until
+    /// the worker uses more, because both processes share memory until `exec`.
     inherited_peak: u64,
     /// Libraries and models that the worker could load before it was jailed.
     pub(super) tools: Tools,
@@ -84,7 +83,7 @@ impl Worker {
         let shared = status_of("self").and_then(|it| status_bytes(&it, "VmHWM:")).unwrap_or(u64::MAX);
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
-        // Ignores a write error: if the worker is already dead, reading its first message fails.
+        // Ignores a write error: if the worker is already dead, the later read of its first message fails.
         socket.write_all(&protocol::encode_frame(&setup)?).await.ok();
         Ok(Worker { child, socket, inherited_peak: shared, tools: setup.tools, jobs: 0, idle_since: Instant::now() })
     }
@@ -154,8 +153,8 @@ impl Worker {
         status_of(&self.child.id()?.to_string())
     }
 
-    /// Waits for the worker to exit, kills its process group, and diagnoses why it died. `error` is the error of the
-    /// socket.
+    /// Waits for the worker to exit, kills its process group, and diagnoses why it died. `error` is the error of the socket
+    /// that showed the death.
     pub(super) async fn diagnose_death(mut self, error: &io::Error) -> Death {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let group = self.group();
@@ -163,7 +162,7 @@ impl Worker {
             Some(pid) => wait_for_peak_memory(pid, patience).await,
             None => Some(0),
         };
-        // Has no exit status if the worker still runs: it broke the protocol, and is killed below.
+        // A worker that still runs has no exit status: it broke the protocol, and is killed below.
         let status = match peak {
             Some(_) => tokio::time::timeout(patience, self.child.wait()).await.ok(),
             None => None,
@@ -191,8 +190,8 @@ pub(super) fn memory_of(process: u32) -> Option<(u64, u64)> {
     Some((status_bytes(&status, "VmRSS:")?, status_bytes(&status, "VmHWM:")?))
 }
 
-/// Waits for a child to exit without reaping it, and returns its peak memory in bytes, which `/proc` no longer has after
-/// the exit. Returns `None` if it does not exit in time.
+/// Waits for a child to exit, without reaping it, and returns its peak memory in bytes, which `/proc` no longer reports
+/// after the exit. Returns `None` if the child does not exit in time.
 async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
     const POLL_INTERVAL: Duration = Duration::from_millis(2);
     let begun = Instant::now();
@@ -201,7 +200,7 @@ async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
             Ok(Some(peak)) => return Some(peak),
             Ok(None) if begun.elapsed() < patience => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(None) => return None,
-            // The exit status was collected already, so the peak is not known.
+            // The child was reaped already, so its peak memory is not known; 0 stands for that.
             Err(_) => return Some(0),
         }
     }
@@ -253,7 +252,7 @@ impl Drop for Worker {
 }
 
 fn kill_group(group: Pid) {
-    // Ignores the error for a group that has no processes left.
+    // Ignores the error that a group without processes causes.
     let _gone = rustix::process::kill_process_group(group, Signal::KILL);
 }
 

@@ -7,8 +7,8 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A thread that starts worker processes and lives as long as its pool. Runtime threads cannot do this: they come and go,
-/// and the kernel kills a worker when the thread that started it ends.
+/// A thread that starts worker processes and lives as long as its pool. The threads of the async runtime cannot start
+/// workers: they may end earlier, and the kernel kills a worker when the thread that started it ends.
 #[derive(Debug)]
 pub(super) struct WorkerSpawner {
     requests: mpsc::Sender<SpawnRequest>,
@@ -26,7 +26,8 @@ impl WorkerSpawner {
         std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
             for mut birth in requests {
                 let _inside = birth.runtime.enter();
-                // Ignores a send error: it means that the caller stopped waiting, and dropping the child kills it.
+                // Ignores a send error: the caller has stopped waiting, and the worker is killed when the unsent `Child` is
+                // dropped.
                 birth.reply.send(birth.command.spawn()).ok();
             }
         })?;

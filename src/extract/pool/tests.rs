@@ -10,7 +10,7 @@ fn pool(program: &str) -> WorkerPool {
 async fn assert_failures(program: &str, expected: Reason) -> WorkerPool {
     let file = tempfile::tempfile().unwrap();
     let pool = pool(program);
-    // Runs the job twice, to show that a failed job returns its permit.
+    // Runs the job twice: a failed job that kept its permit would block the second.
     for _ in 0..2 {
         let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
@@ -127,8 +127,8 @@ async fn hanging_skill_is_killed_at_job_time_limit() {
 /// Shell command that replies that the file needs a password.
 const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
 
-/// Checks why a file fails if its worker runs the commands `what` on its first start (with `always`, on each start), and on
-/// later starts sends `ANSWER`. Returns the failure's detail and the number of worker starts.
+/// Checks why a file fails whose worker runs the commands `what` on its first start and sends `ANSWER` on later starts;
+/// with `always`, it runs `what` on each start. Returns the failure's detail and the number of worker starts.
 async fn assert_retry_failure(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
@@ -172,7 +172,8 @@ async fn file_that_crashes_worker_fails_without_retry() {
     }
 }
 
-/// Lets a worker allocate 400 MiB in another program and then run `end`.
+/// Reads a file in a worker that allocates 400 MiB in another program and then runs `end`. Returns the recorded peak memory
+/// in MiB and the failure's detail.
 async fn peak_before_exit(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
     let folder = tempfile::tempdir().unwrap();
     let grow = format!("import os, signal, time\nheld = bytearray(400 << 20)\ntime.sleep(0.3)\n{end}");

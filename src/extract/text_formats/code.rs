@@ -18,15 +18,16 @@ use crate::extract::text_formats::plain;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Larger files, in bytes, are split at blank lines: they are generated, and parsing them takes seconds without better
-/// search results.
+/// Maximum bytes of a file that is parsed. Larger files are split at blank lines: they are generated, and parsing takes
+/// seconds without better search results.
 const MAX_PARSED_BYTES: usize = 2 << 20;
-/// Text with more brackets open at once is split at blank lines: it is not a program, and a parser would need seconds and
-/// hundreds of MiB.
+/// Maximum number of brackets open at once in a file that is parsed. A text with more is split at blank lines: it is not a
+/// program, and a parser would need seconds and hundreds of MiB.
 const MAX_OPEN_BRACKETS: usize = 500;
 /// Containers (modules, classes) nested deeper than this become one block each.
 const MAX_NESTING: usize = 8;
-/// A container's header (`impl Parser {`) of at most this many bytes is joined with the first symbol in the container.
+/// The header of a container (`impl Parser {`) is joined with the first symbol in the container if it has at most this many
+/// bytes.
 const MAX_JOINED_HEADER_BYTES: usize = 300;
 
 /// Adds the blocks of a source code file to the sink.
@@ -69,15 +70,16 @@ struct SymbolCutter<'a> {
     source: &'a Source<'a>,
     grammar: &'static Grammar,
     sink: &'a mut Sink,
-    /// Offsets of the line breaks, because searching them for each symbol would take quadratic time on a long line.
+    /// Offsets of the line breaks: to search them again for each symbol would take quadratic time on a long line.
     newlines: Vec<usize>,
-    /// The last block and its symbol, not added yet, so that it can still take in the closing bracket of its container.
+    /// The last block and its symbol. It is added later, because the closing bracket of its container may still be appended
+    /// to it.
     last: Option<(Range<usize>, String)>,
 }
 
 impl SymbolCutter<'_> {
-    /// Splits `range`, the extent of `node`, at the symbols among its children. The text in between is labelled with
-    /// `owner`, the symbol of the container, which is empty at the top level.
+    /// Splits `range`, the extent of `node`, at the symbols among its children. Text between symbols is labelled with
+    /// `owner`, the symbol of the container around them, which is empty at the top level.
     fn cut_children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
         let mut done = range.start;
         let mut comments: Option<Range<usize>> = None;
@@ -169,7 +171,7 @@ impl SymbolCutter<'_> {
     }
 
     fn symbol_name(&self, node: Node<'_>) -> Option<String> {
-        // Qualifies a Go method by the type of its receiver.
+        // A Go method has a receiver: prefixes the name of the method with the type of the receiver.
         if let Some(receiver) = node.child_by_field_name("receiver") {
             let target = self.slice(receiver).trim_matches(['(', ')']).rsplit([' ', '*']).next().unwrap_or_default();
             return Some(format!("{target}.{}", self.slice(node.child_by_field_name("name")?)));
@@ -180,7 +182,7 @@ impl SymbolCutter<'_> {
         if node.kind() == "type_declaration" {
             return Some(self.slice(node.named_child(0)?.child_by_field_name("name")?).to_string());
         }
-        // Descends to the innermost declarator, which holds the name in C: `int *(*name)(void)`.
+        // Descends to the innermost declarator, because in C it holds the name: `int *(*name)(void)`.
         let mut declarator = node.child_by_field_name("declarator")?;
         while let Some(inner) = declarator.child_by_field_name("declarator") {
             declarator = inner;
@@ -216,8 +218,8 @@ impl SymbolCutter<'_> {
         if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
     }
 
-    /// Adds the text between symbols as a block. If it has no letters or digits (a closing bracket), it joins the block
-    /// before.
+    /// Adds the text between symbols as a block. Text without letters or digits (e.g. a closing bracket) is appended to the
+    /// previous block instead.
     fn push_between_symbols(&mut self, range: Range<usize>, owner: &str) {
         let text = &self.source.text[range.clone()];
         if text.contains(char::is_alphanumeric) {

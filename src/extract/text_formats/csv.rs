@@ -22,7 +22,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut record = csv::ByteRecord::new();
     let mut rows: Vec<(usize, String)> = Vec::new();
     let mut range = 0..0;
-    // An error, which can come only from the CSV library itself, ends the loop: the rows read so far are kept.
+    // An error ends the loop, and the rows read so far are kept. Only the CSV library itself can cause one.
     while let Ok(true) = reader.read_byte_record(&mut record) {
         if !sink.count_cells(record.len() as u64) {
             break;
@@ -62,7 +62,8 @@ fn format_record(record: &csv::ByteRecord) -> String {
     record.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
-/// Returns the delimiter: by file extension, or else the one that occurs equally often in the most of the first lines.
+/// Returns the delimiter that the file extension implies, or else the one whose count is the most uniform in the first
+/// lines.
 fn delimiter(name: &str, text: &str) -> u8 {
     match extension(name).as_str() {
         "tsv" | "tab" => return b'\t',
@@ -77,7 +78,7 @@ fn delimiter(name: &str, text: &str) -> u8 {
         let even = counts.iter().filter(|it| **it == first).count();
         if first == 0 { (0, 0) } else { (even, first) }
     };
-    // The comma, which is the default, is last, because `max_by_key` returns the last of equal candidates.
+    // The comma is last, because it is the default, and `max_by_key` returns the last of equal candidates.
     [b'|', b'\t', b';', b','].into_iter().max_by_key(|it| score(*it)).unwrap_or(b',')
 }
 

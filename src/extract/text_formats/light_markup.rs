@@ -42,8 +42,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
     let lines: Vec<Line<'_>> = source.lines().collect();
-    // Underline styles of reStructuredText headings in order of appearance, which is the order of levels: the first is
-    // level 1.
+    // Styles of the underlines of reStructuredText headings, in order of appearance: the position of a style is its heading
+    // level, from level 1.
     let mut underlines: Vec<(char, bool)> = Vec::new();
     let mut paragraph: Option<usize> = None;
     let mut at = 0;
@@ -95,7 +95,7 @@ fn parse_heading<'a>(
     }
 }
 
-/// Parses a heading such as `== Title`; its level is the number of marks minus `less`.
+/// Parses a heading such as `== Title`. Its level is the number of `mark` characters minus `less`.
 fn parse_marked_heading(text: &str, mark: char, less: usize, at: usize) -> Option<Heading<'_>> {
     let marks = text.len() - text.trim_start_matches(mark).len();
     let title = text[marks..].strip_prefix(' ')?.trim();

@@ -19,8 +19,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     let lines: Vec<Line<'_>> = source.lines().collect();
     let mut at = front_matter(source, &lines, sink);
-    // Column at which the text of the open list item starts (0 outside lists); code in the item is indented further than
-    // that.
+    // Column at which the text of the open list item starts; 0 outside lists. Code in the item is indented by more than
+    // this.
     let mut item = 0;
     while at < lines.len() && !sink.is_full() {
         let line = lines[at].text;
@@ -53,8 +53,8 @@ fn indent_columns(line: &str) -> usize {
     white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
 }
 
-/// Returns whether a line begins a footnote, a definition or an admonition, whose next lines are indented by four columns
-/// without being code.
+/// Returns whether a line begins a footnote, a definition or an admonition. The lines after it are indented by four columns,
+/// but are not code.
 fn opens_body(line: &str) -> bool {
     line.starts_with("[^") && line.contains("]:") || [": ", ":\t", "!!! ", "??? "].iter().any(|it| line.starts_with(it))
 }
@@ -102,7 +102,7 @@ fn push_block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sin
 /// Adds YAML (`---`) or TOML (`+++`) front matter as metadata, and returns the index of the line after it; 0 if there is
 /// none.
 fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usize {
-    // A longer section is not front matter: the file then begins with a thematic break and ordinary text.
+    // A longer section is not front matter: then the first line is a thematic break, and ordinary text follows.
     const MAX_FRONT_MATTER_LINES: usize = 200;
     let Some(mark) = lines.first().map(|line| line.text.trim_end()).filter(|it| matches!(*it, "---" | "+++")) else {
         return 0;
@@ -194,7 +194,7 @@ fn list_item(line: &str) -> Option<&str> {
     Some(["[ ]", "[x]", "[X]"].iter().find_map(|it| rest.strip_prefix(it)).map_or(rest, str::trim_start))
 }
 
-/// Returns the index of the first line from `at` on that does not continue a paragraph.
+/// Returns the index of the first line at or after `at` that does not continue a paragraph.
 fn running_text_end(lines: &[Line<'_>], at: usize) -> usize {
     let starts_block = |line: &Line<'_>| {
         let text = line.text;

@@ -73,7 +73,7 @@ fn output_text(cell: &Value) -> String {
     text
 }
 
-/// Returns a text that the notebook stores as one string or as an array of lines.
+/// Returns the text of a JSON value: notebooks store a text as one string or as an array of lines.
 fn joined_lines(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

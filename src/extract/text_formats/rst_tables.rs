@@ -6,7 +6,7 @@ use crate::extract::Sink;
 use crate::extract::source_text::{Line, Source};
 use crate::model::BlockKind;
 
-/// The table directive, which determines how the rows are written.
+/// The table directive: it determines how the rows of the table are written.
 #[derive(Clone, Copy)]
 enum TableKind {
     ListTable,
@@ -49,7 +49,7 @@ fn indent_width(line: &str) -> usize {
 fn parse_list_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let first = body.iter().find(|it| it.text.trim_start().starts_with("* -"))?;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    // Indentation of the `*` that begins rows and of the `-` that begins cells, taken from the first of each.
+    // Indentation of the `*` that begins rows and of the `-` that begins cells; the first row and its first cell set both.
     let (mut row_mark, mut cell_mark) = (None, None);
     for line in body.iter().map(|it| it.text).filter(|it| !it.trim().is_empty()) {
         let (at, text) = (indent_width(line), line.trim());

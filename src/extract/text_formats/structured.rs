@@ -22,8 +22,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Adds a paragraph with decoded `\u` escapes. They are decoded before the text is split into blocks, because the secret
-/// scan cannot recognize a key full of escapes.
+/// Adds a paragraph with decoded `\u` escapes. Decodes them before the text is split into blocks, because the secret scan
+/// cannot recognize a key that contains escapes.
 fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bool {
     let plain = Unescaped::new(&source.text[run.clone()]);
     split_pieces(&plain.text, 0..plain.text.len()).all(|piece| {
@@ -38,7 +38,8 @@ fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bo
 /// Text with decoded escapes such as `\u00e9`: many programs escape all non-ASCII letters, but queries contain the letters.
 struct Unescaped {
     text: String,
-    /// For the position after each escape: the offset in the decoded text, and the offset in the source.
+    /// One entry per decoded escape, for the position after it: the offset in the decoded text, and the offset in the
+    /// source.
     offset_map: Vec<(usize, usize)>,
 }
 
@@ -51,7 +52,7 @@ impl Unescaped {
             let decoded: String =
                 char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             plain.text.push_str(&text[at..escape]);
-            // Keeps escaped control characters and quotes, because decoded they would end the string that contains them.
+            // Keeps the escapes of control characters and quotes: decoded, they would end the string that contains them.
             if length == 0 || decoded.chars().any(|it| it.is_control() || it == '"') {
                 let kept = length.max(text[escape..].chars().take(2).map(char::len_utf8).sum());
                 at = escape + kept;
@@ -66,7 +67,7 @@ impl Unescaped {
         plain
     }
 
-    /// Returns the source offset for an offset in the decoded text. Between several escapes in a row it is approximate.
+    /// Returns the source offset for an offset in the decoded text. The result is approximate between consecutive escapes.
     fn source_offset(&self, byte: usize) -> usize {
         let behind = self.offset_map.partition_point(|(plain, _)| *plain <= byte);
         let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.offset_map[it]);

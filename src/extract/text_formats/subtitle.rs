@@ -5,7 +5,7 @@ use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
-/// Cues (subtitle entries) are joined until they have this many bytes, because a single cue is too short for semantic
+/// Cues (subtitle entries) are joined into passages of this many bytes, because a single cue is too short for semantic
 /// search.
 const MAX_PASSAGE_BYTES: usize = 1_000;
 

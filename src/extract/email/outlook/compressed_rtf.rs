@@ -54,7 +54,8 @@ mod tests {
     fn decompress_expands_literals_and_references() {
         let mut bytes = vec![0; 16];
         bytes[8..12].copy_from_slice(b"LZFu");
-        // Encodes six bytes of the dictionary, then `ab`, then the end mark, which refers to position 207 + 8.
+        // Encodes a reference to six bytes of the dictionary, then `ab`, then the end mark: a reference to position 207 +
+        // 8.
         bytes.extend([0b0000_1001, 0x00, 0x04, b'a', b'b', 0x0D, 0x70]);
         assert_eq!(DICTIONARY.len(), 207);
         assert_eq!(decompress(&bytes), b"{\\rtf1ab");
@@ -62,7 +63,8 @@ mod tests {
 
     #[test]
     fn decompress_corrupt_input_has_bounded_output() {
-        // Cuts the data everywhere: header, flags and one reference take 19 bytes.
+        // Tries each length, so that the data end inside each part. Below 19 bytes there is no complete header, flags byte
+        // and reference, and so no output.
         for length in 0..40 {
             let text = decompress(&vec![0xFF; length]);
             assert!(text.is_empty() == (length < 19) && text.len() <= 9 * length, "{length}: {}", text.len());

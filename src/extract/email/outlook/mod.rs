@@ -14,8 +14,8 @@ use crate::extract::office::rtf;
 use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
-/// Maximum depth of attached messages; a deeper one is not read. It ends the recursion, as nested messages are in the same
-/// file.
+/// Maximum depth of attached messages; deeper messages are not read. The limit bounds the recursion over attached messages,
+/// which are all in the same file.
 const MAX_NESTED_MESSAGES: u32 = 8;
 
 /// Numbers of the MAPI properties that are read.
@@ -36,7 +36,7 @@ const DELIVERY_TIME: u16 = 0x0E06;
 const CODE_PAGE: u16 = 0x3FFD;
 const INTERNET_CODE_PAGE: u16 = 0x3FDE;
 
-/// Adds a message to the sink; the function `member` reads its attachments.
+/// Adds a message to the sink. The function `member` reads each attachment by its type.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let file = CompoundFile::open(Cursor::new(input.bytes))
         .map_err(|error| new_failure(Reason::Damaged, format!("compound file: {error}")))?;
@@ -79,7 +79,7 @@ impl Message<'_> {
         self.read_attachments(storage, depth, sink, member)
     }
 
-    /// Adds the body in the simplest available format: plain text, or else HTML, or else RTF.
+    /// Adds the body in the simplest available format: plain text if there is any, else HTML, else RTF.
     fn read_body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
         let mark = sink.block_count();
         if !plain.trim().is_empty() {
@@ -89,7 +89,7 @@ impl Message<'_> {
         } else if let Some(bytes) = self.read_stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
             match fixed_value(fixed, INTERNET_CODE_PAGE) {
                 Some(page) => html::read_text(&code_page_encoding(Some(page)).decode(&bytes).0, sink),
-                // Uses the charset that the HTML declares, because the message declares none.
+                // Without a code page in the message, the charset that the HTML declares applies.
                 None => html::read(Input { bytes: &bytes, name: "body.html" }, sink)?,
             }
         } else {

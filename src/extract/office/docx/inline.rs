@@ -9,7 +9,7 @@ pub(super) struct Inline<'t> {
     pub(super) text: String,
     /// Text boxes anchored in the paragraph.
     pub(super) boxes: Vec<Node<'t>>,
-    /// Ids of its footnotes (`f` and the number) and endnotes (`e` and the number).
+    /// Ids of the footnotes (`f` and the number) and endnotes (`e` and the number) of the paragraph.
     pub(super) notes: Vec<String>,
     /// Ids of the comments on the paragraph.
     pub(super) comments: Vec<String>,
@@ -78,7 +78,8 @@ impl<'t> Inline<'t> {
     }
 }
 
-/// Returns content that is stored twice, for new and for old programs, only once.
+/// Returns content that is stored in two forms, for newer programs (`Choice`) and for older ones (`Fallback`): the newer
+/// form, or the older form if the newer one is empty.
 fn read_alternative(node: Node<'_>) -> Inline<'_> {
     let mut inline = node.child("Choice").map(Inline::parse).unwrap_or_default();
     if inline.is_empty() {
@@ -93,7 +94,7 @@ fn symbol(node: Node<'_>) -> Option<char> {
     char::from_u32(code).filter(|_| !(0xE000..=0xF8FF).contains(&code))
 }
 
-/// Returns whether an image's description is prose (has a space), and not a file name or number.
+/// Returns whether the description of an image is prose, which has a space, and not a file name or number.
 pub(super) fn is_description(text: &str) -> bool {
     text.trim().contains(' ')
 }

@@ -93,7 +93,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Adds the headers and footers; equal texts only once.
+    /// Adds the headers and footers of the document. Equal texts are added once.
     fn headers_and_footers(&mut self) -> ReadResult {
         let mut seen = HashSet::new();
         for kind in ["header", "footer"] {
@@ -160,7 +160,8 @@ impl Walker<'_, '_> {
         self.push_anchored_objects(inline)
     }
 
-    /// Returns the role of a paragraph (heading, list item, code, quotation). Its own settings override those of its style.
+    /// Returns the role of a paragraph (heading, list item, code, quotation). The paragraph's own settings override those
+    /// of its style.
     fn role(&self, paragraph: Node<'_>) -> Role {
         let Some(properties) = paragraph.child("pPr") else { return Role::default() };
         let role = child_value(properties, "pStyle").map(|id| self.styles.role(&id)).unwrap_or_default();
@@ -171,7 +172,8 @@ impl Walker<'_, '_> {
         Role { heading, list: list_place(properties).or(role.list.into()).into_list_place(), ..role }
     }
 
-    /// Adds the objects anchored in a paragraph: text boxes, images, charts, notes, comments. Call this after it is added.
+    /// Adds the objects anchored in a paragraph: text boxes, images, charts, notes, comments. Call this after the paragraph
+    /// is added.
     fn push_anchored_objects(&mut self, inline: Inline<'_>) -> ReadResult {
         for text_box in inline.boxes {
             self.push_blocks(text_box)?;

@@ -15,11 +15,11 @@ const LEVELS: usize = 9;
 struct Level {
     start: u32,
     format: String,
-    /// Pattern of the label, such as `%1.%2`, which refers to the numbers of levels 1 and 2.
+    /// Pattern of the label. For example, `%1.%2` stands for the numbers of levels 1 and 2.
     text: String,
     /// Id of the paragraph style whose paragraphs are on this level.
     style: Option<String>,
-    /// Whether the label shows the numbers of all levels as decimal numbers.
+    /// Whether the label shows the numbers of all levels in decimal, regardless of their formats (`w:isLgl`).
     legal: bool,
 }
 
@@ -27,7 +27,7 @@ struct Level {
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     definitions: HashMap<String, Vec<Level>>,
-    /// For each list id, its definition, and the levels that it restarts with their start values.
+    /// For each list id: the id of its definition, and the levels whose count the list restarts, with their start values.
     lists: HashMap<u32, (String, Vec<(usize, u32)>)>,
     counts: HashMap<String, [Option<u32>; LEVELS]>,
 }

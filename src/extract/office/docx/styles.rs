@@ -129,7 +129,8 @@ impl Styles {
     }
 }
 
-/// Returns the outline level in paragraph properties, from 1; 10 marks running text explicitly. `None` if no level is set.
+/// Returns the outline level in paragraph properties, counted from 1; 10 is running text. Returns `None` if no level is
+/// set.
 pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
     Some(child_value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
 }
@@ -143,7 +144,7 @@ pub(super) struct ListPlace {
     pub(super) level: Option<usize>,
 }
 
-/// The list settings of one style or paragraph; either value may be missing and come from a base style.
+/// The list settings of one style or paragraph. A missing value may come from a base style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartialPlace {
     id: Option<u32>,
@@ -222,7 +223,7 @@ mod tests {
         let styles = Styles::parse(tree.top());
         let quoted = ["Zitat", "IntensivesZitat", "P7", "mine", "Quote"].map(|it| styles.role(it).quote);
         assert_eq!(quoted, [true, true, true, true, false]);
-        // Without a list of styles, only the style id is known.
+        // Without a styles part, the role is derived from the style id alone.
         assert_eq!(["IntenseQuote", "Zitat", "Normal"].map(|it| Styles::default().role(it).quote), [true, true, false]);
     }
 }

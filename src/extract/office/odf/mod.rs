@@ -16,7 +16,7 @@ use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
-/// Maximum number of copies that are added of a cell or row that the file declares as repeated.
+/// Maximum number of copies added of a cell or row that the file declares as repeated.
 const MAX_REPEATED: u32 = 16;
 
 /// Adds the text of an OpenDocument file to the sink.
@@ -282,7 +282,7 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut row_number = 0u32;
     'sheet: for row in rows {
         let times = repeat_count(row, "number-rows-repeated");
-        // Adds only a few copies of a repeated row: rows with content are rarely repeated, and the copies add no new text.
+        // Limits the copies of a repeated row: rows with content are rarely repeated, and the copies add no new text.
         for place in 0..times.min(MAX_REPEATED) {
             if !write_row(row, row_number.saturating_add(place), &mut writer, &mut comments) {
                 break 'sheet;
@@ -320,7 +320,7 @@ fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments:
     true
 }
 
-/// Adds the headers and footers of the page styles, and the text of slide masters; equal texts only once.
+/// Adds the headers and footers of the page styles, and the text of slide masters. Equal texts are added once.
 fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
     let mut seen = HashSet::new();
     let Some(styles) = top.find("master-styles") else { return };
@@ -328,7 +328,8 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
         let part = match node.name() {
             "header" | "header-left" | "header-first" => "header",
             "footer" | "footer-left" | "footer-first" => "footer",
-            // Takes the fixed text of a slide master, but not its placeholders, which hold only hints for the author.
+            // Takes the fixed text of a slide master, but not the placeholders, because they hold only hints for the
+            // author.
             "frame" if node.attr("placeholder").is_none() => "master",
             _ => continue,
         };

@@ -2,9 +2,9 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// `{`
+    /// Opening brace `{`, which begins a group.
     Open,
-    /// `}`
+    /// Closing brace `}`, which ends a group.
     Close,
     /// A control word and its numeric parameter, such as `\fs24`.
     Word(&'a str, Option<i32>),

@@ -24,7 +24,7 @@ const MAX_GROUP_DEPTH: usize = 256;
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     const SIGNATURE: &[u8] = b"{\\rtf";
     let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
-    let Some(start) = start else { return Err(new_failure(Reason::Damaged, "does not begin with the RTF signature")) };
+    let Some(start) = start else { return Err(new_failure(Reason::Damaged, "the file has no RTF signature")) };
     let mut reader = Reader::new(sink);
     for token in Lexer::new(&input.bytes[start..]) {
         reader.handle_token(token)?;
@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// What the text of a group is, if it is collected separately from the running text.
+/// What the text of a group is, for groups whose text is collected separately from the running text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capture {
     Footnote,
@@ -58,9 +58,9 @@ struct State {
     fonts: bool,
     styles: bool,
     info: bool,
-    /// What is being collected, set only for the group in which the collecting began.
+    /// What the text of the group is, if this group began a separate text; `None` in the groups inside it.
     capture: Option<Capture>,
-    /// Number of fallback bytes, for programs without Unicode, that follow each Unicode character (`\uc`).
+    /// Number of fallback bytes (`\uc`) that follow each Unicode character, for programs that cannot read Unicode.
     fallback: usize,
     encoding: Option<&'static Encoding>,
     style: i32,
@@ -99,7 +99,7 @@ struct Reader<'s> {
     /// Number of fallback bytes of a Unicode character that are still to be skipped.
     dropped: usize,
     high_surrogate: Option<u16>,
-    /// Whether `\*` came last: it marks a group that may be skipped if its control word is unknown.
+    /// Whether the previous token was `\*`, which marks a group that is skipped if its control word is unknown.
     optional: bool,
     document_encoding: &'static Encoding,
     font_encodings: HashMap<i32, &'static Encoding>,
@@ -185,7 +185,7 @@ impl<'s> Reader<'s> {
             Capture::Metadata(key) => self.facts.push((key, text)),
             Capture::Label => {
                 let label = text.trim();
-                // Adds only numbers, because other text may refer to them, but not bullets.
+                // Adds a label only if it is a number, because other text may refer to the number, but not to a bullet.
                 if label.ends_with(['.', ')']) || label.contains(|it: char| it.is_ascii_digit()) {
                     self.text().push_str(&format!("{label} "));
                 }
@@ -249,7 +249,7 @@ impl<'s> Reader<'s> {
     fn handle_unicode(&mut self, code: i32) {
         self.flush_bytes();
         self.dropped = self.state.fallback;
-        // Accepts negative numbers, because `\u` takes signed 16-bit numbers; some programs write unsigned or larger ones.
+        // Accepts negative codes, because `\u` takes signed 16-bit numbers. Some programs write unsigned or larger numbers.
         let unit = if code < 0 { (code & 0xFFFF) as u32 } else { code as u32 };
         let character = match (self.high_surrogate.take(), unit) {
             (_, 0xD800..=0xDBFF) => {
@@ -343,7 +343,8 @@ impl<'s> Reader<'s> {
     /// Handles a control word that begins a destination (a group with special content); returns false for other words.
     fn open_destination(&mut self, word: &str, optional: bool) -> bool {
         match word {
-            // Reads this group although the group around it is skipped, because it holds the Unicode version of that text.
+            // Reads the `ud` group although the group around it is skipped, because `ud` holds the Unicode version of the
+            // same text.
             "ud" => self.state.skipped = false,
             _ if self.state.skipped => return false,
             "fonttbl" => self.state.fonts = true,
@@ -359,13 +360,13 @@ impl<'s> Reader<'s> {
                 self.begin_capture(Capture::HeaderFooter);
             }
             "listtext" | "pntext" => {
-                // Marks the paragraph as a list item, because it has a label.
+                // Marks the paragraph around the label as a list item.
                 if let Some(outer) = self.stack.last_mut() {
                     outer.list = true;
                 }
                 self.begin_capture(Capture::Label);
             }
-            // Does not skip these, although `\*` marks them as optional, because they hold text or affect it.
+            // These groups are not skipped, although `\*` marks them as optional, because they hold text or affect it.
             "shpinst" | "nesttableprops" | "cs" => return false,
             "colortbl" | "pict" | "fldinst" | "nonshppict" | "shprslt" | "nonesttables" | "objdata" | "objclass"
             | "upr" | "xe" | "tc" | "rxe" | "sp" | "listtable" | "listoverridetable" | "revtbl" | "rsidtbl"
@@ -441,9 +442,9 @@ impl<'s> Reader<'s> {
     fn finish(mut self) {
         self.flush_bytes();
         if !self.stack.is_empty() {
-            self.sink.record_problem("the RTF ends inside an open group");
+            self.sink.record_problem("the RTF file ends inside a group that is not closed");
         }
-        // Keeps the text of a note that is not closed as a paragraph.
+        // Adds the text of a note that is not closed as a paragraph, so that it is not lost.
         let text = std::mem::take(&mut self.texts).join("\n");
         self.end_table();
         self.push(BlockKind::Paragraph, &text, None);
@@ -454,7 +455,7 @@ impl<'s> Reader<'s> {
                 self.push(BlockKind::Paragraph, &text, Some("header"));
             }
         }
-        // Moves the metadata before the other blocks, as in every format.
+        // Moves the metadata block before the other blocks, where the readers of all formats put it.
         let end = self.sink.document().blocks.len();
         push_metadata(&self.facts, self.sink);
         let blocks = &mut self.sink.document().blocks;

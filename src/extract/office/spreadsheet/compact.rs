@@ -12,11 +12,11 @@ const MAX_COLUMNS: usize = 256;
 /// Number of rows of a sheet: row numbers have 16 bits.
 const MAX_ROWS: usize = 1 << 16;
 
-/// Maximum number of cells, used or not, that calamine may allocate per workbook; rows beyond are dropped. They take about
-/// 130 MiB, including its copy of a sheet.
+/// Maximum number of cells, used or not, that calamine may allocate per workbook; rows beyond it are dropped. The cells
+/// take about 130 MiB, including calamine's copy of a sheet.
 const MAX_ALLOCATED_CELLS: usize = 2_000_000;
 
-/// Type of the record with the claimed used area of a sheet: an estimate that readers do not need.
+/// Type of the record that claims the used area of a sheet. It is only an estimate, and readers do not need it.
 const DIMENSIONS: u16 = 0x0200;
 
 /// Types of the cell records; each of them begins with row and column.
@@ -27,12 +27,13 @@ const CELL_RECORDS: [u16; 8] = [FORMULA, 0x0203, 0x0204, 0x0205, 0x027E, MUL_RK,
 /// Type of the record with the text result of the preceding formula.
 const FORMULA_TEXT: u16 = 0x0207;
 
-/// Types of the records for the begin and the end of a sheet (or of a chart in it), and for the name and offset of a sheet.
+/// Types of the records that begin and end a sheet (or a chart in it), and of the record with the name and offset of a
+/// sheet.
 const BOF: u16 = 0x0809;
 const EOF: u16 = 0x000A;
 const BOUND_SHEET: u16 = 0x0085;
 
-/// Record type without meaning, written over the type of records that calamine should ignore.
+/// Record type without meaning. It replaces the type of each record that calamine should ignore.
 const IGNORED: u16 = 0xFFFF;
 
 /// The original numbers of the used rows and columns of a sheet, in ascending order.
@@ -45,14 +46,14 @@ pub(super) struct PositionMap {
 }
 
 impl PositionMap {
-    /// Returns the original row and column of a cell, given its compacted ones; `None` if there is no such cell.
+    /// Returns the original row and column of a cell from its compacted row and column; `None` if there is no such cell.
     pub(super) fn original(&self, row: usize, column: usize) -> Option<(u32, u32)> {
         Some(((*self.rows.get(row)?).into(), (*self.columns.get(column)?).into()))
     }
 }
 
-/// Renumbers the cells of every sheet without its unused rows and columns, and disables invalid records. Returns the
-/// position map of each sheet, in the order of the sheet names.
+/// Renumbers the cells of every sheet as if its unused rows and columns did not exist, and disables invalid records.
+/// Returns the position map of each sheet, in the order of the sheet names.
 pub(super) fn compact_cells(stream: &mut [u8]) -> Vec<PositionMap> {
     let mut room = MAX_ALLOCATED_CELLS;
     let mut places = Vec::new();
@@ -68,8 +69,8 @@ pub(super) fn compact_cells(stream: &mut [u8]) -> Vec<PositionMap> {
     places
 }
 
-/// Returns the offsets of the sheets in the workbook stream. If several names refer to a sheet, disables all but the first,
-/// because calamine would allocate its cells for each name.
+/// Returns the offsets of the sheets in the workbook stream. If several names refer to one sheet, disables all names but
+/// the first, because calamine would allocate the cells of the sheet for each name.
 fn sheet_offsets(stream: &mut [u8]) -> Vec<usize> {
     let mut begins = Vec::new();
     let mut seen = HashSet::new();
@@ -133,7 +134,7 @@ fn cell_columns(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     (first <= last && last < MAX_COLUMNS).then_some((row, first, last))
 }
 
-/// Writes the compacted positions into the cell records of a sheet, and disables the cells that have none.
+/// Writes the compacted row and column into each cell record of a sheet, and disables the records of dropped cells.
 fn renumber_cells(stream: &mut [u8], begin: usize, places: &PositionMap) {
     let mut is_left_out = false;
     each_record(stream, begin, |kind, record| {

@@ -42,7 +42,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         false => read_xlsx(plain, &mut package, sink),
     }));
     read.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the spreadsheet reader panicked")))?;
-    // Headings do not count as text here: the name of a sheet is readable even if the part with its cells is damaged.
+    // A heading is not text here, because the name of a sheet is readable even if the part with its cells is damaged.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     package.check_damage(mark, is_text, sink)
 }
@@ -124,7 +124,7 @@ fn push_comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter
     for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
         let number = comment.attr("authorId").and_then(|it| it.parse::<usize>().ok());
         let author = number.and_then(|it| authors.get(it)).map(String::as_str).unwrap_or_default();
-        // Skips the copy of a threaded comment for older programs, which holds only a placeholder text.
+        // Skips the copy of a threaded comment for older programs, because it holds only a placeholder text.
         if author.starts_with("tc=") {
             continue;
         }
@@ -162,7 +162,7 @@ fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Resul
                 }
             }
             Ok(None) => return,
-            Err(error) => return writer.sink.record_problem(format!("a sheet is damaged: {error}")),
+            Err(error) => return writer.sink.record_problem(format!("the rest of a sheet was not read: {error}")),
         }
     }
 }
@@ -208,7 +208,7 @@ fn uncompressed_copy(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<V
     Ok(writer.finish().map_err(damaged_workbook)?.into_inner())
 }
 
-/// Renames the attribute with the claimed number of strings, because calamine allocates memory for any number in it.
+/// Renames the attribute that claims the number of strings, because calamine allocates memory for any number it claims.
 fn hide_string_count(part: &mut [u8]) {
     const NAME: &[u8] = b"uniqueCount";
     let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };

@@ -23,7 +23,7 @@ pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut book = match opened {
         Ok(Ok(book)) => book,
         Ok(Err(XlsError::Password)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
-        // Tries `undoc`, which can read some files that calamine cannot, and has better error messages.
+        // Tries the `undoc` library, which can read some files that calamine cannot, and whose error messages are better.
         _ => return legacy::read(input, sink),
     };
     for (name, places) in book.sheet_names().into_iter().zip(&places) {
@@ -62,7 +62,7 @@ fn value_text(value: &Data) -> String {
 /// Returns a compound file that holds only the workbook stream, with compacted cells, and the position map of each sheet.
 fn compacted_container(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<PositionMap>)> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged_workbook)?;
-    // Searches both stream names, because older Excel versions used another one.
+    // Tries both names of the workbook stream, because older Excel versions used `Book`.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
     let Some(name) = name else {
         return Err(new_failure(Reason::UnsupportedType, "the file is a compound file, but not a workbook"));
@@ -72,7 +72,8 @@ fn compacted_container(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Ve
     if places.iter().any(|it| it.dropped_rows > 0) {
         sink.mark_truncated();
     }
-    // Uses compound file version 3, because calamine cannot find the directory in version 4, which has larger sectors.
+    // Writes version 3 of the compound file format: in version 4, which has larger sectors, calamine cannot find the
+    // directory.
     let mut guarded =
         CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged_workbook)?;
     guarded.create_stream(name).map_err(damaged_workbook)?.write_all(&stream).map_err(damaged_workbook)?;

@@ -3,7 +3,8 @@
 //! calamine allocates the claimed length of a record, up to 256 MiB, before it checks that the bytes exist. Therefore a
 //! part is truncated before a record that claims far more bytes than exist. calamine handles smaller errors itself.
 
-/// Maximum number of bytes that a record may claim beyond the end of its part; see `cut_oversized_records`.
+/// Maximum number of bytes that a record may claim beyond the end of its part. The part is truncated before a larger
+/// record.
 const MAX_OVERRUN_BYTES: usize = 1 << 20;
 
 /// Truncates a part before the first record that claims far more bytes than exist.
