@@ -124,7 +124,7 @@ impl ModelEntry {
         }
     }
 
-    /// Rejects names with which a file could be outside the models directory.
+    /// Rejects names of models and files that would lead out of the models directory, such as `../x`.
     fn validate_names(&self) -> Result<()> {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {

@@ -275,7 +275,8 @@ async fn embed_calls_share_the_queue() {
     assert_eq!(embedded().await.unwrap_err().code, ErrorCode::ResourceExhausted);
     client.cancel(&waiting);
     drop(running);
-    // The error must come late: the backend cannot embed, but is called only after a permit is granted.
+    // Waits for the error of the backend, which cannot embed: it proves that a permit was granted, because the backend
+    // is called only then.
     let begun = std::time::Instant::now();
     while embedded().await.unwrap_err().code != ErrorCode::FailedPrecondition {
         assert!(begun.elapsed() < Duration::from_secs(5));

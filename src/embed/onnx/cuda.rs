@@ -67,7 +67,7 @@ fn test_compute(runtime: Runtime) -> Result<()> {
     };
     if !CUDA::is_available().map_err(failed)? {
         return Err(cuda_unusable("the ONNX Runtime that this process loaded was built without CUDA")
-            .hint(format!("fetch another with `vic models pull {LIBRARY}`")));
+            .hint(format!("fetch one with CUDA support: `vic models pull {LIBRARY}`")));
     }
     let builder = runtime.builder(1).and_then(|it| Ok(it.with_config_entry("session.disable_cpu_ep_fallback", "1")?));
     let mut session = builder.and_then(|mut it| it.commit_from_memory(&relu_model())).map_err(failed)?;

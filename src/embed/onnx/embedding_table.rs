@@ -31,7 +31,10 @@ impl EmbeddingTable {
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
         if width != hidden {
-            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` is {width} wide instead of {hidden}")));
+            return Err(Error::new(
+                ErrorCode::DataLoss,
+                format!("`{name}` has rows of {width} numbers instead of {hidden}"),
+            ));
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),
@@ -70,7 +73,7 @@ impl EmbeddingTable {
         output.clear();
         output.resize(ids.len() * self.hidden, 0.0);
         if ids.len() * self.hidden > self.positions.len() {
-            return Err(Error::internal("more tokens than the model has positions"));
+            return Err(Error::internal("the text has more tokens than the model has positions"));
         }
         let rows = output.chunks_exact_mut(self.hidden).zip(self.positions.chunks_exact(self.hidden));
         for (id, (row, place)) in ids.iter().zip(rows) {

@@ -46,8 +46,8 @@ struct Tag {
     digest: String,
 }
 
-/// Connects to the server, checks that the model runs there if the privacy mode forbids to forward texts, and determines
-/// the length of its vectors and the digest of its weights.
+/// Connects to the server, and determines the length of the model's vectors and the digest of its weights. If the
+/// privacy mode forbids sending texts to other machines, also checks that the server does not forward them.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
     let key = config.ollama_key.as_deref();
     let client = egress::open_client(&config.ollama_url, mode, Purpose::Embedding, key).await?;

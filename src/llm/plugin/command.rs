@@ -24,7 +24,8 @@ use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 use crate::{config, egress};
 
-/// How long to wait for the end of the output after a plugin has ended, because processes that it left may keep it open.
+/// Maximum wait for the end of a plugin's output after the plugin has exited, because its child processes may keep the
+/// pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
 /// Maximum length in bytes of a script's first line (`#!`) that the system reads.
@@ -84,7 +85,7 @@ impl PluginCommand {
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
             return Err(Error::invalid("the command has no program, or contains a NUL character")
-                .hint("vic llm use command python3 plugin.py"));
+                .hint("give a program, for example: vic llm use command python3 plugin.py"));
         }
         let folder = std::path::absolute(folder).io_context("resolve", folder)?;
         let program = if program.contains('/') { folder.join(program) } else { find_in_path(program)? };
@@ -203,7 +204,8 @@ impl PluginCommand {
         let running = PluginProcess::start(command, TaskId::random()?.0)
             .map_err(|it| seccomp::filter_error(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.exchange(running, request, limits).await;
-        // Kills leftover processes before the answer is used, on the blocking pool, because this waits for them.
+        // Kills leftover processes before the answer is used; on the blocking pool, because the drop waits until they
+        // have ended.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
         outcome
     }

@@ -37,7 +37,8 @@ impl HashedFile {
     /// the command's working directory.
     ///
     /// # Errors
-    /// `NotFound`; `PermissionDenied`: a file is a link or not a file, or other users may change it.
+    /// `NotFound`; `PermissionDenied`: a path is a symbolic link or not a regular file, or other users may change the
+    /// file.
     pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
         let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
         let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
@@ -108,11 +109,14 @@ pub(super) fn is_program(metadata: &Metadata) -> bool {
 /// Checks that a program belongs to this user or root, and that no other user can change it; returns its hash.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is not a program, or other users may change it.
+/// `NotFound`; `PermissionDenied`: the file is not executable, or other users may change it.
 pub(super) fn hash_program(program: &Path) -> Result<String> {
     let metadata = std::fs::metadata(program).io_context("run", program)?;
     if !is_program(&metadata) {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a program", program.display())));
+        return Err(Error::new(
+            ErrorCode::PermissionDenied,
+            format!("`{}` is not an executable file", program.display()),
+        ));
     }
     hash_owned_file(program, &metadata)
 }
@@ -120,7 +124,8 @@ pub(super) fn hash_program(program: &Path) -> Result<String> {
 /// Like [`hash_program`], for a file named in the arguments.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.
+/// `NotFound`; `PermissionDenied`: the path is a symbolic link or not a regular file, or other users may change the
+/// file.
 fn hash_argument_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {

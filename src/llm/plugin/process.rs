@@ -61,7 +61,8 @@ impl PluginProcess {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap_orphans(&table);
-            // Ends only after two scans without processes, because the process table may change during a scan.
+            // Ends the cleanup only after two scans that find no process, because the process table may change during a
+            // scan.
             let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.is_ending(&table));
             if was_over && is_over {
                 return;

@@ -63,7 +63,7 @@ impl Ollama {
         }
         let mut body = json!({
             "model": model, "messages": messages, "stream": true, "keep_alive": KEEP_ALIVE, "options": options,
-            // Switches thinking off, which would use up the tokens of the answer.
+            // Switches off the model's thinking, which would use up the tokens of the answer.
             "think": false,
         });
         if let Some(schema) = &request.schema {

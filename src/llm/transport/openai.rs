@@ -29,11 +29,11 @@ pub(super) struct OpenAi {
 /// A parser of a streamed answer.
 struct OpenAiAnswer {
     lines: AnswerLines,
-    /// Whether the server does not stream, and answers with one JSON object.
+    /// True if the server does not stream, but sends the answer as one JSON object.
     whole: bool,
     finish: Option<FinishReason>,
     usage: Usage,
-    /// Tool calls as far as their pieces have arrived.
+    /// Tool calls, assembled from the pieces that have arrived so far.
     calls: Vec<ToolCall>,
 }
 

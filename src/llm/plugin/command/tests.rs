@@ -302,7 +302,7 @@ async fn interpreter_script_is_checked_but_not_other_arguments() {
     }
 }
 
-/// A script passed to an interpreter in each way, and each way to change it.
+/// Passes a script to an interpreter in each supported way, and changes the script in each way that must be detected.
 // Case E11
 #[tokio::test]
 async fn interpreter_script_and_absolute_files_are_hashed() {
