@@ -169,7 +169,8 @@ impl Assistant {
         Ok(report)
     }
 
-    /// Runs a task of the plugin protocol, with vic as the plugin of another host. A failure is a response with `error`.
+    /// Runs a task of the plugin protocol, with vic as the plugin of another host. A failure is returned as a response
+    /// with the field `error`.
     ///
     /// # Errors
     /// `InvalidArgument` if it is not a request of the protocol.

@@ -101,7 +101,7 @@ figures! {
     DUE = "due", "due", Neither, 0;
     /// Number of questions that were answered.
     ANSWERED = "answered", "answered", Neither, 0;
-    /// Number of questions answered with an error, or not before the end.
+    /// Number of questions answered with an error, or not answered before the end of the measurement.
     FAILED = "failed", "failed", Less, 0;
     /// Number of questions that were due but never sent, because every client was still waiting for an answer.
     UNSENT = "unsent", "unsent", Less, 0;

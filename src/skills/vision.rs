@@ -48,7 +48,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Encodes the image as text in a block, because replies of a worker contain only text.
+    /// Encodes the image as Base64 text in a block, because replies of a worker contain only text.
     pub(super) fn pack(&self) -> Block {
         let anchor = Anchor { page: self.page, ..Anchor::default() };
         Block { kind: BlockKind::Code, text: STANDARD.encode(&self.bytes), anchor, rows: Vec::new() }
@@ -69,7 +69,8 @@ impl VisionModel {
         format!("{PROMPT_VERSION}/{}", self.llm.name())
     }
 
-    /// Rejects an image that is too large, both before the file is opened and after the page was rendered.
+    /// Rejects an image of more than `max_image_bytes`. Called before the file is opened, and again after the page is
+    /// rendered.
     pub(super) fn check_size(&self, shown: &str, bytes: u64) -> Result<(), SkillProblem> {
         if bytes <= self.max_image_bytes {
             return Ok(());

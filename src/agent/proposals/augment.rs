@@ -36,7 +36,7 @@ pub struct Augmented {
     pub proposals: Value,
     /// Number of proposals that were added.
     pub added: usize,
-    /// Number of earlier proposals that were assigned to a schema.
+    /// Number of existing proposals to which the reasoner assigned a schema.
     pub routed: usize,
     /// Notes for the caller, including what was left out and why.
     pub notes: Vec<String>,
@@ -159,7 +159,7 @@ fn apply_schema_hints(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &m
                 routed += 1;
             }
             Some(_) => notes.push(format!("proposal `{}` already has a schema", update.proposal_id)),
-            None => notes.push(format!("no proposal `{}` to set the schema of", update.proposal_id)),
+            None => notes.push(format!("cannot set a schema: no proposal `{}`", update.proposal_id)),
         }
     }
     routed
@@ -248,7 +248,7 @@ fn validate_added(
     let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
     match evidence.is_empty() || cited.iter().any(shown) {
         true => Ok(()),
-        false => Err(Error::invalid("it cites no text of those that the model was shown")),
+        false => Err(Error::invalid("it cites no text that the model was shown")),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tests that each key gets only part of the slots, and that only the owner sees addresses and command lines of backends.
+//! Tests that each API key gets only part of the slots, and that only the owner sees addresses and command lines of
+//! backends.
 
 use futures::StreamExt;
 use tokio::task::JoinHandle;
@@ -46,7 +47,7 @@ async fn tool_calls_above_the_limit_are_rejected_at_once() {
     let at_work: Vec<_> = (0..32).map(|_| call()).collect();
     let refused = call().await.unwrap().unwrap_err();
     assert!(refused.code == ErrorCode::ResourceExhausted && refused.message.contains("32 tools"), "{refused}");
-    // An aborted call frees its slot.
+    // Aborts the calls that hold the slots: an aborted call must free its slot.
     for one in at_work {
         one.abort();
         one.await.unwrap_err();

@@ -31,10 +31,7 @@ impl EmbeddingTable {
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
         if width != hidden {
-            return Err(Error::new(
-                ErrorCode::DataLoss,
-                format!("`{name}` has rows of {width} numbers instead of {hidden}"),
-            ));
+            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` has {width} columns instead of {hidden}")));
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),

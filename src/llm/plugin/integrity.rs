@@ -37,8 +37,7 @@ impl HashedFile {
     /// the command's working directory.
     ///
     /// # Errors
-    /// `NotFound`; `PermissionDenied`: a path is a symbolic link or not a regular file, or other users may change the
-    /// file.
+    /// `NotFound`; `PermissionDenied`: a path is a link or not a regular file, or other users may change the file.
     pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
         let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
         let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
@@ -113,10 +112,7 @@ pub(super) fn is_program(metadata: &Metadata) -> bool {
 pub(super) fn hash_program(program: &Path) -> Result<String> {
     let metadata = std::fs::metadata(program).io_context("run", program)?;
     if !is_program(&metadata) {
-        return Err(Error::new(
-            ErrorCode::PermissionDenied,
-            format!("`{}` is not an executable file", program.display()),
-        ));
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not executable", program.display())));
     }
     hash_owned_file(program, &metadata)
 }
@@ -124,8 +120,7 @@ pub(super) fn hash_program(program: &Path) -> Result<String> {
 /// Like [`hash_program`], for a file named in the arguments.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: the path is a symbolic link or not a regular file, or other users may change the
-/// file.
+/// `NotFound`; `PermissionDenied`: the path is a link or not a regular file, or other users may change the file.
 fn hash_argument_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {

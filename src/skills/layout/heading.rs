@@ -8,7 +8,7 @@ use crate::skills::layout::reading_order::Row;
 const MAX_HEADING_CHARS: usize = 120;
 /// Minimum ratio of the letter size of a heading to that of the text, for sizes from a PDF.
 const MIN_SIZE_RATIO: f32 = 1.15;
-/// The same ratio for sizes measured on an image, where the heights of word boxes depend on their letters.
+/// Minimum ratio of these sizes on an image, where the heights of word boxes depend on their letters.
 const MIN_SIZE_RATIO_ON_PICTURE: f32 = 1.4;
 
 /// Finds headings. Those with the largest size on the page get level 1.

@@ -61,7 +61,7 @@ fn pair_in_piece(page: &Page, at: usize) -> Option<LabelValue> {
     is_fact(label, value).then(|| LabelValue { line: fact_line(label, value), area: piece.clone(), pieces: vec![at] })
 }
 
-/// Returns whether this is a label with its value: not a sentence with a colon, and not an empty form field.
+/// Returns whether the two texts are a label and its value, rather than a sentence with a colon or an empty form field.
 fn is_fact(label: &str, value: &str) -> bool {
     let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
     let is_sentence = label.starts_with(char::is_lowercase)

@@ -114,9 +114,10 @@ fn split_region(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mu
 
 /// A region split into two columns at a gutter.
 struct ColumnSplit {
-    /// The part above, the left column, the right column, the insets, and the part below.
+    /// The pieces above the columns, the left column, the right column, the insets (captions and images between the
+    /// columns), and the pieces below.
     parts: [Vec<usize>; 5],
-    /// Number of rows in the column with fewer rows, minus the number of insets.
+    /// Score of the split: the number of rows in the column with fewer rows, minus the number of insets.
     rows: usize,
     width: f32,
 }
@@ -256,7 +257,7 @@ fn group_rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
         let overlap = |row: &Vec<usize>| {
             let (last, piece) = (boxes[row[row.len() - 1]], boxes[at]);
             let shared = last.bottom.min(piece.bottom) - last.top.max(piece.top);
-            // Pieces that overlap horizontally are different lines in a narrow column.
+            // Does not join pieces that overlap horizontally, because they are different lines of a narrow column.
             let apart = piece.left - last.right > -0.5 * (last.right - last.left).min(piece.right - piece.left);
             if apart { shared / last.height().min(piece.height()).max(1.0) } else { 0.0 }
         };
