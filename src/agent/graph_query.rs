@@ -86,7 +86,7 @@ async fn find_rows(
             }
         }
     }
-    Err(Error::internal("no query was asked for"))
+    Err(Error::internal("the reasoner was not asked for a query"))
 }
 
 /// Runs [`query_question`], and describes the rows in words. The reasoner may call tools first, see [`PluginTools`].

@@ -129,7 +129,9 @@ impl ModelEntry {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-                return Err(Error::invalid(format!("`{name}` is not a valid name for a model or its file")));
+                return Err(Error::invalid(format!(
+                    "`{name}` is not a valid name: it must have no `/`, `\\` or leading `.`"
+                )));
             }
         }
         Ok(())

@@ -422,7 +422,7 @@ async fn stream_summary_has_lines_and_hash_chain() {
     let asked = client.enqueue_and_stream(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
     let (story, proof) = stream::adapter(asked, |line| heard.push(line.to_string())).await.unwrap();
     assert_eq!((story.text.as_str(), &story.lines), ("31 kg", &heard));
-    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 27 bytes", "ended: stop"]);
+    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "the tool returned 27 bytes", "ended: stop"]);
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };

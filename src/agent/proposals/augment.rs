@@ -106,7 +106,7 @@ fn bound_evidence(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> 
         notes.push(format!("long evidence texts were cut to the first {MAX_CHUNK_BYTES} bytes"));
     }
     if kept.len() < all {
-        notes.push(format!("{} of {all} evidence texts were shown", kept.len()));
+        notes.push(format!("{} of {all} evidence texts were shown to the model", kept.len()));
     }
     kept
 }
@@ -128,7 +128,7 @@ fn merge_response(
     let mut added = Vec::new();
     for (number, proposal) in response.added_proposals.iter().enumerate() {
         let problem = if added.len() >= most as usize {
-            Some(format!("more than {most}"))
+            Some(format!("the limit of added proposals is {most}"))
         } else {
             validate_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
         };
@@ -141,7 +141,7 @@ fn merge_response(
         }
     }
     let count = added.len();
-    let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("proposals without a list"))?;
+    let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("`proposals` is not a list"))?;
     let routed = apply_schema_hints(all, &response.schema_hint_updates, &mut notes);
     all.extend(added);
     Ok(Augmented { proposals, added: count, routed, notes, model })
@@ -204,7 +204,7 @@ fn proposal_list(file: &Value) -> Result<&Vec<Value>> {
     let list = list.ok_or_else(|| Error::invalid("`proposals` is not a list").field("proposals"))?;
     match list.len() {
         0..=MAX_PROPOSALS => Ok(list),
-        many => Err(Error::invalid(format!("{many} proposals are more than {MAX_PROPOSALS}")).field("proposals")),
+        many => Err(Error::invalid(format!("{many} proposals; the limit is {MAX_PROPOSALS}")).field("proposals")),
     }
 }
 

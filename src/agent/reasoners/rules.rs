@@ -203,7 +203,7 @@ pub(in crate::agent) fn quote_passages(question: &str, transcript: &[TranscriptS
         answer: best.iter().map(|(_, it)| quote(it)).collect::<Vec<_>>().join("\n"),
         citations: best.iter().map(|(_, it)| it.id.clone()).collect(),
         queries: Vec::new(),
-        notes: vec!["quoted, not written by a model".into()],
+        notes: vec!["quoted from files, not written by a model".into()],
     }
 }
 

@@ -177,5 +177,5 @@ async fn only_local_user_may_name_a_program() {
     }
     // With the right to name a program the command runs; it fails only because `true` prints nothing.
     let error = assistant.with_rights(true, true).ask("x", &over).await.unwrap_err();
-    assert!(error.message.contains("said nothing"), "{error}");
+    assert!(error.message.contains("printed nothing"), "{error}");
 }

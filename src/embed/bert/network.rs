@@ -46,7 +46,7 @@ impl Shape {
             return Some(format!("layer widths {} and {} are not multiples of {}", self.hidden, self.inner, 4 * LANES));
         }
         if ![PANEL, MAX_WIDTH].contains(&width) || width * self.heads != self.hidden {
-            return Some(format!("heads are {width} wide, not {PANEL} or {MAX_WIDTH}"));
+            return Some(format!("attention heads have {width} values, not {PANEL} or {MAX_WIDTH}"));
         }
         None
     }

@@ -139,7 +139,7 @@ pub(crate) async fn remote_host_of_model(
 pub(crate) fn forwarded_model_error(model: &str, place: &str, mode: PrivacyMode) -> Error {
     Error::new(
         ErrorCode::PermissionDenied,
-        format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
+        format!("the privacy mode `{}` forbids model `{model}`: Ollama forwards it to `{place}`", mode.name()),
     )
     .hint("choose a model that runs on this machine")
 }

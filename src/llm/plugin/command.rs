@@ -121,7 +121,7 @@ impl PluginCommand {
 
     fn check_folder(&self) -> Result<()> {
         let folder = &self.folder;
-        let cure = "choose it again in an existing folder: vic llm use command ...";
+        let cure = "choose the command again in an existing folder: vic llm use command ...";
         match std::fs::metadata(folder) {
             Ok(it) if !it.is_dir() => {
                 let text = format!("the plugin runs in `{}`, which is not a folder", folder.display());
@@ -151,7 +151,7 @@ impl PluginCommand {
             check_script(&script)?;
             if !self.files.iter().any(|it| it.has_path(&script)) {
                 let text = format!("the script `{}` did not exist when the plugin was chosen", script.display());
-                let cure = "choose it again: vic llm use command ...";
+                let cure = "choose the command again: vic llm use command ...";
                 return Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure));
             }
         }
@@ -174,14 +174,14 @@ impl PluginCommand {
         let text = serde_json::to_vec(request).map_err(Error::internal)?;
         if text.len() > limits.request_bytes {
             let (bytes, most) = (text.len(), limits.request_bytes);
-            return Err(Error::invalid(format!("the request has {bytes} bytes; plugins get at most {most} bytes")));
+            return Err(Error::invalid(format!("a request to a plugin has {bytes} bytes, but the limit is {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
         let said = self.run(text, limits, mode).await.map_err(|error| with_network_hint(error, mode))?;
         let value: Value = serde_json::from_slice(&said).map_err(|error| {
             let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
             let what = match (said.is_empty(), error.is_eof()) {
-                (true, _) => "said nothing".to_string(),
+                (true, _) => "printed nothing".to_string(),
                 (false, true) => format!("printed incomplete JSON: `{shown}`"),
                 (false, false) => format!("printed something that is not valid JSON: `{shown}`"),
             };

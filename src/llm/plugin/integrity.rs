@@ -63,7 +63,7 @@ impl HashedFile {
 
 /// Checks that the current hash `found` of a file is the recorded one, `sealed`.
 pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
-    let cure = "choose it again: vic llm use command ...";
+    let cure = "choose the command again: vic llm use command ...";
     let found = found.map_err(|error| match error.code {
         ErrorCode::NotFound => error.hint(cure),
         _ => error,
@@ -71,7 +71,7 @@ pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Re
     if found == sealed {
         return Ok(());
     }
-    let text = format!("`{}` is another {kind} than the one that was chosen", path.display());
+    let text = format!("`{}` has changed: it is not the {kind} that was chosen", path.display());
     Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
 }
 
@@ -125,7 +125,7 @@ fn hash_argument_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
+        let text = format!("`{}` is not run, because it is a symbolic link, whose target may change", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
     }
     if !metadata.is_file() {
@@ -138,7 +138,7 @@ fn hash_owned_file(path: &Path, metadata: &Metadata) -> Result<String> {
     let us = rustix::process::geteuid().as_raw();
     let owned = metadata.uid() == us || metadata.uid() == 0;
     if !owned || metadata.mode() & OTHERS_WRITE_MODE != 0 {
-        let text = format!("`{}` is not run, because others may change it", path.display());
+        let text = format!("`{}` is not run, because other users may change it", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", path.display())));
     }
     let mut hasher = blake3::Hasher::new();

@@ -90,9 +90,9 @@ pub struct SchemaHints {
     pub relation_signatures: Vec<String>,
     /// Constraints on relations.
     pub relation_constraints: Vec<String>,
-    /// Names of contexts.
+    /// Names of contexts in which facts of the graph hold.
     pub contexts: Vec<String>,
-    /// Names of times.
+    /// Names of times at which facts of the graph hold.
     pub times: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ pub struct PluginResponse {
 pub struct SchemaHintUpdate {
     /// Id of the proposal.
     pub proposal_id: String,
-    /// Name of its schema.
+    /// Name of the schema to assign.
     pub schema_hint: String,
 }
 
@@ -209,7 +209,7 @@ pub struct FinalAnswer {
     /// The sources of the answer: ids from tool results.
     #[serde(default)]
     pub citations: Vec<String>,
-    /// Queries that the plugin used for the answer.
+    /// Queries that the plugin says it used for the answer.
     #[serde(default)]
     pub queries: Vec<String>,
     /// Remarks of the plugin.

@@ -97,7 +97,7 @@ impl AnswerLines {
     pub(super) fn unparsable(&self, what: &str) -> Error {
         let shown: String = what.chars().take(120).collect();
         Error::new(ErrorCode::FailedPrecondition, format!("`{}` gave no usable answer: `{shown}`", self.place))
-            .hint("check that the configured address is the right server")
+            .hint("check that the configured address is that of the model server")
     }
 
     /// Returns the error for a connection that the server closed before the end of the answer.

@@ -129,7 +129,7 @@ impl Transport for OpenAi {
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "v1/models");
-        let models = server::list_models(&client, &url, "data", "is it an OpenAI-compatible server?")
+        let models = server::list_models(&client, &url, "data", "check that an OpenAI-compatible server runs there")
             .await
             .map_err(with_hint)?;
         // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the trained
