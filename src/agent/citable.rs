@@ -34,7 +34,7 @@ pub(super) struct Citable {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CitableIndex {
     by_name: BTreeMap<String, Citable>,
-    /// The objects with a text, each once.
+    /// The objects that have a text, without duplicates.
     pub(super) texts: Vec<Citable>,
     /// Ids of the objects in `texts`, so that no object is added twice.
     text_ids: HashSet<String>,

@@ -58,7 +58,7 @@ impl TimeLimit {
 /// The size limit of a request to a reasoner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextBudget {
-    /// No limit.
+    /// Requests of any size are accepted.
     Unlimited,
     /// A limit in bytes of JSON.
     Bytes(usize),

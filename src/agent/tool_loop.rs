@@ -272,7 +272,7 @@ impl ToolLoop<'_> {
         if !cited.is_empty() {
             return StepOutcome::Answer(answer, cited);
         }
-        // Without tool results, the model has invented its answer: reports that nothing was found.
+        // Reports that nothing was found, because an answer without any tool result is invented.
         if rules::is_no_answer(&answer) || found_nothing(&state.transcript) {
             return StepOutcome::End(Ending::NothingFound);
         }

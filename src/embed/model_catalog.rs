@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Text of the catalog that is built into vic.
 const BUILT_IN: &str = include_str!("../../models/catalog.toml");
 
-/// The purpose of a catalog entry.
+/// What a catalog entry provides: a model for a purpose, or a native library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {

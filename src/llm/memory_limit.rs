@@ -17,7 +17,7 @@ const BYTES_PER_JSON_BYTE: usize = 16;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the memory of a request against the limit until this is dropped.
+/// Counts the memory of a request against the limit until this reservation is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryReservation {
     bytes: usize,

@@ -51,7 +51,7 @@ pub const PDF_LAYOUT: &str = "pdf_layout";
 pub const OCR_IMAGE: &str = "ocr_image";
 /// Name of the skill that sends the image of a page to a vision model.
 pub const VISION: &str = "vision";
-/// Part of the cache key of results; raise it when the same file would yield other evidence.
+/// Version of the skills, part of the cache key of results; raise it when the same file would yield other evidence.
 const VERSION: &str = "1";
 
 /// The result of a skill for one file.
@@ -217,7 +217,7 @@ impl Skills {
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
     }
 
-    /// Runs the part of a skill that a worker process does.
+    /// Runs the part of a skill that must run in a worker process, and returns its result.
     async fn run_worker(
         &self,
         record: &FileRecord,

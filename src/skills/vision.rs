@@ -22,7 +22,8 @@ const USER_PROMPT: &str = "Write down all text of this image, in the order in wh
                       they are, stamps, seals, logos, drawings, people, places. Write nothing else.";
 /// Maximum number of tokens in an answer: enough for a dense page.
 const MAX_ANSWER_TOKENS: u32 = 2_048;
-/// Part of the cache key; raise it when the prompt, or what is kept of the answer, changes.
+/// Version of the prompt, part of the cache key of results; raise it when the prompt, or what is kept of the answer,
+/// changes.
 const PROMPT_VERSION: &str = "2";
 /// The region that covers the whole page.
 const WHOLE_PAGE: Region = Region { left: 0.0, top: 0.0, right: 1.0, bottom: 1.0 };

@@ -38,7 +38,7 @@ const MAX_PAGES: usize = 500;
 const MAX_VISION_PAGES: usize = 2;
 /// Longest side of an image for a vision model, in pixels; models shrink larger ones.
 const VISION_PICTURE_SIDE: u32 = 1_600;
-/// JPEG quality of an image for a vision model: text stays sharp.
+/// JPEG quality of an image for a vision model, high enough that text stays sharp.
 const VISION_JPEG_QUALITY: u8 = 85;
 /// If OCR finds fewer letters in a whole file, drops them: they are specks or number plates, not the text of a
 /// document.
@@ -291,7 +291,7 @@ impl<'a> DocumentBuilder<'a> {
         Ok(())
     }
 
-    /// Reads one image by OCR. If that fails, only this page gets a problem.
+    /// Reads one image by OCR. If that fails, records a problem of this page only.
     fn read_scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
             Scan::Pdf(page) => layout::render_page(page),

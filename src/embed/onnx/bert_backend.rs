@@ -20,7 +20,7 @@ pub(crate) struct BertModel {
     processor: ProcessorKernels,
 }
 
-/// vic's own encoder for one thread.
+/// Computes vectors with vic's own encoder. Each worker thread has its own instance.
 pub(crate) struct BertEncoder {
     pass: ForwardPass,
     lookup: Arc<EmbeddingTable>,

@@ -18,7 +18,7 @@ use crate::machine;
 /// Name of the ONNX Runtime library with CUDA support in the model catalog.
 const LIBRARY: &str = EmbedDevice::Cuda.runtime_library();
 
-/// Driver device of Windows Subsystem for Linux, where the graphics cards are not listed.
+/// Device file of the graphics driver in Windows Subsystem for Linux, which does not list the graphics cards.
 const WSL_DRIVER: &str = "/dev/dxg";
 
 /// Loads the library and runs a test computation on the graphics card, so that a missing component is reported at once by

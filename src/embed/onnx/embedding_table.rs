@@ -14,11 +14,12 @@ use crate::error::{Error, ErrorCode, Result};
 pub(crate) struct EmbeddingTable {
     hidden: usize,
     words: WordTable,
-    /// For each position, the sum of its embedding and the embedding of segment 0.
+    /// For each token position, the sum of the position embedding and the embedding of segment 0.
     positions: Vec<f32>,
 }
 
-/// The embeddings of words. Half precision needs half the memory, and its error is far below that of 8-bit products.
+/// The word embeddings. Half precision takes half the memory of fp32, and its error is far below that of 8-bit
+/// products.
 enum WordTable {
     Half(Vec<f16>),
     Full(Vec<f32>),

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorCode, Result};
 /// Names of the output that is read from a model that comes as an `.onnx` file, in order of preference.
 const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
 
-/// An encoder with ONNX Runtime for one thread.
+/// Computes vectors in an ONNX Runtime session. Each worker thread has its own encoder.
 pub(crate) struct Encoder {
     session: Session,
     input: NetworkInput,

@@ -25,7 +25,7 @@ pub(crate) const INPUT: &str = "embeddings";
 /// Name of the graph's output: the token vectors, of shape `[1, tokens, hidden]`.
 pub(crate) const OUTPUT: &str = "last_hidden_state";
 
-/// Domain of the operators that only ONNX Runtime has.
+/// Operator domain of the operators that ONNX Runtime adds to the ONNX standard.
 const CONTRIB: &str = "com.microsoft";
 /// Version of the standard ONNX operators; 17 is the first with `LayerNormalization`.
 const OPSET: i64 = 17;

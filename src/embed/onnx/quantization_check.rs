@@ -88,7 +88,7 @@ pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result
 }
 
 fn require_cosine(model: &str, cosine: f32, least: f32) -> Result<f32> {
-    // This comparison also rejects NaN.
+    // Also rejects NaN, because every comparison with NaN is false.
     if cosine >= least {
         return Ok(cosine);
     }

@@ -336,8 +336,8 @@ fn status_text(status: ExitStatus) -> String {
     }
 }
 
-/// Reads at most `most` bytes into `into`. Stops at the limit and returns true, or with `on` reads to the end and discards
-/// the rest, so that the writer does not block.
+/// Reads at most `most` bytes into `into`. At the limit it stops and returns true; with `on` it reads to the end
+/// instead and discards the rest, so that the writer does not block.
 async fn read_limited(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
     let Some(mut source) = source else { return false };
     let mut piece = [0_u8; 8_192];

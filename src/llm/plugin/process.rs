@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tokio::process::{Child, Command};
 
-/// Environment variable that holds the mark of a run, by which its processes are recognized.
+/// Environment variable that holds the unique mark of a run, by which all processes of the run are recognized.
 pub(super) const MARK_VARIABLE: &str = "VIC_PLUGIN_RUN";
 /// Time limit of the cleanup; if processes are started faster than they are killed, the remaining ones keep running.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(800);

@@ -18,7 +18,8 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 
-/// Maximum number of tool calls in one answer. Pieces of a call have its index; a larger index is an error.
+/// Maximum number of tool calls in one answer. Each streamed piece of a call has the index of the call; an index of
+/// this or more is an error.
 const MAX_CALLS: usize = 64;
 
 /// An OpenAI-compatible server and its default model.
@@ -132,8 +133,8 @@ impl Transport for OpenAi {
         let models = server::list_models(&client, &url, "data", "check that an OpenAI-compatible server runs there")
             .await
             .map_err(with_hint)?;
-        // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the trained
-        // one.
+        // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the size
+        // with which the model was trained.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
         let started_with = if is_llama { self.server_context(&client).await } else { None };
         let model = |it: &Value| {
@@ -270,7 +271,7 @@ impl OpenAiAnswer {
     }
 }
 
-/// Replaces the default hint for an unreachable server by one that names the setting.
+/// Replaces the default hint for an unreachable server by one that names the setting of the address.
 fn with_hint(error: Error) -> Error {
     match error.hint.as_deref() {
         Some(SERVER_UNREACHABLE_HINT) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),

@@ -10,7 +10,7 @@ use crate::skills::layout::reading_order::Row;
 
 /// Maximum length of a label, in characters; longer text is a sentence.
 const MAX_LABEL_CHARS: usize = 40;
-/// Maximum number of words in a label; more are a sentence.
+/// Maximum number of words in a label; a text with more words is a sentence.
 const MAX_LABEL_WORDS: usize = 6;
 /// Maximum length of a value, in characters; longer text is running text.
 const MAX_VALUE_CHARS: usize = 200;

@@ -54,7 +54,7 @@ fn are_touching(a: &Rule, b: &Rule) -> bool {
         && b.top <= a.bottom + TOUCH_DISTANCE
 }
 
-/// Puts the pieces into the grid formed by these drawn lines.
+/// Puts the pieces of text into the cells of the grid that these drawn lines form.
 fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMatch> {
     let upright = |it: &&Rule| it.bottom - it.top > it.right - it.left;
     let (uprights, levels): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(upright);
@@ -112,7 +112,7 @@ fn to_match(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> Structure
     StructureMatch { kind: BlockKind::Table, text, area, pieces }
 }
 
-/// Finds sequences of rows whose pieces leave the same white stripes.
+/// Finds tables without drawn lines: sequences of rows whose pieces leave the same vertical white stripes.
 fn aligned_tables(page: &Page, rows: &[Row], used: &[bool]) -> Vec<StructureMatch> {
     let mut finds = Vec::new();
     let free: Vec<(&Row, Vec<usize>)> =

@@ -13,8 +13,8 @@ pub(super) struct Canvas {
     columns: Vec<u32>,
     /// For each column of the canvas, the number of pixels of an image row that it combines.
     pixels_per_column: Vec<u32>,
-    /// Sums of the pixels added to row `at` of the canvas. They fit 32 bits: one side of the canvas for a large image is
-    /// as long as allowed, so no canvas pixel combines more than about 25,000 of 100 million pixels.
+    /// Sums of the pixels added to row `at` of the canvas. 32 bits are enough: the longer side of a large image is
+    /// shrunk only to the maximum length, so no canvas pixel combines more than about 25,000 of 100 million pixels.
     sums: Vec<[u32; 3]>,
     summed: u32,
     at: u32,

@@ -84,7 +84,7 @@ fn is_on_its_side(slabs: &[TextBox]) -> bool {
     tall > wide
 }
 
-/// Converts a box on the image turned clockwise by a quarter back to the original image.
+/// Converts a box from the image that was turned clockwise by a quarter to the original image.
 fn undo_rotation(slab: TextBox, picture: &RgbImage) -> TextBox {
     let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
     TextBox { centre, direction: slab.direction.clockwise().scaled(-1.0), ..slab }

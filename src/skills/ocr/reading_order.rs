@@ -13,7 +13,7 @@ pub(crate) struct Extent {
     pub(crate) bottom: f32,
     /// Number of characters of the text, without blanks.
     pub(crate) characters: usize,
-    /// Number of those characters that are letters.
+    /// Number of letters in the text.
     pub(crate) letters: usize,
     /// Whether the text contains a colon, as between a label and its value.
     pub(crate) has_label: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Row {
     pub(crate) block: u32,
 }
 
-/// Maximum depth of nested columns; deeper nesting is a table.
+/// Maximum depth of nested columns; deeper nesting is taken for a table.
 const MAX_COLUMN_DEPTH: usize = 8;
 /// Maximum number of positions tried for a gutter, the gap between two columns.
 const MAX_GUTTERS: usize = 200;
@@ -160,9 +160,9 @@ fn gutter_positions(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32>
 /// A possible gutter of a region, and the pieces that cross it.
 struct Gutter {
     at: f32,
-    /// Crossing pieces that end the columns, such as headings.
+    /// Pieces across the gutter that end both columns, such as headings.
     crossing: Vec<usize>,
-    /// Crossing pieces with text on both sides: captions and images around which the columns flow.
+    /// Pieces across the gutter with text on both sides, such as captions and images around which the columns flow.
     insets: Vec<usize>,
 }
 

@@ -146,7 +146,7 @@ fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize
             let values = values.chunks_exact(count.max(1)).nth(row).unwrap_or_default();
             line.extend(values.iter().map(|it| (it >> 8) as u8));
         }
-        // Unreachable: `sample_layout` accepts no other types.
+        // Unreachable: `sample_layout` accepts no other sample types.
         _ => (),
     }
 }
