@@ -40,7 +40,7 @@ fn options() -> Result<Options> {
         images: Vec::new(),
     };
     let mut arguments = std::env::args().skip(1);
-    let missing = || Error::invalid("an option has no value");
+    let missing = || Error::invalid("`--out`, `--models` and `--threads` each need a value");
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--out" => options.out = Some(arguments.next().ok_or_else(missing)?.into()),
@@ -49,7 +49,7 @@ fn options() -> Result<Options> {
                 let number = arguments.next().ok_or_else(missing)?;
                 options.threads = number.parse().map_err(|_| Error::invalid(format!("`{number}` is not a number")))?;
             }
-            // Ignored, because Cargo adds this argument.
+            // Ignores this argument, which Cargo adds.
             "--bench" => {}
             path => options.images.extend(image_files(Path::new(path))?),
         }

@@ -98,8 +98,8 @@ pub fn set_audit_log(log: AuditLog) {
     let _second = AUDIT_LOG.set(log);
 }
 
-/// Trusts the CA certificates of a PEM file, in addition to the system's, for embedding and reasoning servers, but not
-/// for downloads and web pages. Only the first call in a process has an effect.
+/// Makes clients trust the CA certificates of a PEM file, in addition to the system's. Applies to embedding and
+/// reasoning servers, but not to downloads and web pages. Only the first call in a process has an effect.
 ///
 /// # Errors
 /// The file cannot be read, or it contains no certificate (`InvalidArgument`).
@@ -137,21 +137,21 @@ fn log_request(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyM
     log.add(&AuditRecord { time_ms, destination, bytes, purpose: purpose.name().into(), privacy_mode: mode, allowed })
 }
 
-/// Logs a download in the audit log that another program performs for vic.
+/// Writes a download that another program performs for vic to the audit log.
 pub(crate) async fn announce_download(url: &str) -> Result<()> {
     let destination = parse_http_url(url)?.origin().ascii_serialization();
     let noting = move || log_request(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// Logs in the audit log that text is passed to another local program: in every mode, because vic does not control what
-/// that program sends.
+/// Writes to the audit log, in every privacy mode, that text is passed to another local program, because vic does not
+/// control what that program sends.
 pub(crate) async fn announce_command(program: String, bytes: usize, mode: PrivacyMode) -> Result<()> {
     let noting = move || log_request(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
-/// An HTTP client for one purpose and privacy mode, and except for downloads for one server.
+/// An HTTP client for one purpose and one privacy mode. Except for downloads, it also connects to one server only.
 pub(crate) struct HttpClient {
     client: reqwest::Client,
     purpose: Purpose,
@@ -369,7 +369,7 @@ fn resolve_allowed(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec
         )
         .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.required_mode().name()))
     };
-    // Refuses a host that is certainly on another machine without a DNS lookup.
+    // Refuses, without a DNS lookup, a host that is certainly on another machine.
     let local_only = !purpose.may_leave(mode);
     if local_only && !may_be_local(url) {
         return Err(refused());

@@ -56,7 +56,7 @@ pub struct Assistant {
     holder: Principal,
     /// Whether the caller is the owner of the daemon, who may see the requests of other callers.
     pub(super) is_owner: bool,
-    /// Whether the caller may name a program to run; only the user of the daemon may, on this machine.
+    /// Whether the caller may name a program to run: only the user who runs the daemon may, from this machine.
     may_name_command: bool,
 }
 
@@ -169,7 +169,8 @@ impl Assistant {
         Ok(report)
     }
 
-    /// Runs a task of the plugin protocol, with vic as the plugin of another host. A failure is a response with `error`.
+    /// Runs a task of the plugin protocol, with vic as the plugin of another host. A failure is returned as a response
+    /// with the field `error`.
     ///
     /// # Errors
     /// `InvalidArgument` if it is not a request of the protocol.

@@ -11,7 +11,7 @@ use crate::model::Anchor;
 /// JSON keys whose value an answer may use to cite the object, the best one first.
 const ID_FIELDS: [&str; 10] =
     ["citation", "chunk", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
-/// JSON keys whose value is the text of an object; the first one present counts.
+/// JSON keys whose value is the text of an object; the first key that is present is used.
 const TEXT_FIELDS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
 /// Objects that are nested deeper than this in a tool result cannot be cited.
 const MAX_DEPTH: usize = 12;
@@ -29,13 +29,14 @@ pub(super) struct Citable {
     pub(super) anchor: Anchor,
 }
 
-/// All citable objects by each of their names, and the objects with a text in the order of the results.
+/// All citable objects, found by any of their names, and the objects that have a text, in the order of the tool
+/// results.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CitableIndex {
     by_name: BTreeMap<String, Citable>,
-    /// The objects with a text, each once.
+    /// The objects that have a text, without duplicates.
     pub(super) texts: Vec<Citable>,
-    /// The ids in `texts`, to add each object once.
+    /// Ids of the objects in `texts`, so that no object is added twice.
     text_ids: HashSet<String>,
 }
 
@@ -103,7 +104,7 @@ fn object_names(map: &Map<String, Value>) -> Vec<String> {
         match map.get(field) {
             Some(Value::String(text)) if !text.trim().is_empty() => names.push(text.trim().to_string()),
             Some(Value::Number(number)) if field == "id" => {
-                // Entities are cited with their type, as `DocChunk#128`.
+                // An entity can be cited as `DocChunk#128`, with its type, or as `#128`.
                 names.extend(kind.map(|it| format!("{it}#{number}")));
                 names.push(format!("#{number}"));
             }

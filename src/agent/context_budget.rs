@@ -49,7 +49,7 @@ fn fit_task(task: PluginTask, room: ContextBudget) -> Result<(PluginTask, BTreeS
     }
 }
 
-/// Reduces the number of schema names, down to none, because a query can be written without schema names.
+/// Shortens a query task: offers fewer schema names, down to none, because a query can be written without them.
 fn fit_query(
     room: ContextBudget,
     question: String,
@@ -58,7 +58,7 @@ fn fit_query(
     let task = |names| PluginTask::ToQuery { question: question.clone(), schema: schema.clone().truncate(names) };
     let fits = [100, 50, 20, 8, 0].into_iter().map(task).find(|it| room.fits(it));
     let fits = fits.ok_or_else(|| room.too_small_error(&task(0)))?;
-    Ok((fits, BTreeSet::from(["some names of the schema did not fit and were not shown"])))
+    Ok((fits, BTreeSet::from(["some names of the schema did not fit and were not shown to the model"])))
 }
 
 /// Shortens an answer task: keeps the first rows that fit.
@@ -76,7 +76,7 @@ fn fit_answer(
     if room.cost(&task(&query, &[])) > room.limit() / 2
         && let Some(map) = query.as_object_mut()
     {
-        // Drops the typed query if little space is left, because the AxQL text beside it says the same.
+        // Drops the typed query if little space is left, because the AxQL text beside it states the same query.
         map.shift_remove("query_ir_v1");
     }
     let whole = PluginTask::Answer { question: question.clone(), query: query.clone(), results: results.clone() };
@@ -124,10 +124,10 @@ fn fit_augment(
     let (shown, _) = room.prefix_that_fits(&texts, taken);
     let mut cuts = BTreeSet::new();
     if kept < all.len() {
-        cuts.insert("some proposals did not fit and were not shown");
+        cuts.insert("some proposals did not fit and were not shown to the model");
     }
     if shown < texts.len() {
-        cuts.insert("some evidence texts did not fit and were not shown");
+        cuts.insert("some evidence texts did not fit and were not shown to the model");
     }
     let texts = texts[..shown].iter().map(|(id, text)| ((*id).clone(), (*text).clone())).collect();
     Ok((task(&all[..kept], texts, &head), cuts))
@@ -144,13 +144,13 @@ struct Step {
 /// How much of each part of an agent step the reasoner is shown.
 #[derive(Clone, Copy)]
 struct StepExtent {
-    /// Maximum schema names of each kind.
+    /// Maximum number of schema names of each kind, such as types or relations.
     names: usize,
-    /// Maximum bytes of each of the newest results.
+    /// Maximum bytes of each of the newest tool results.
     newest: usize,
-    /// Maximum bytes of each older result.
+    /// Maximum bytes of each older tool result.
     older: usize,
-    /// Maximum number of calls; the latest ones are kept.
+    /// Maximum number of earlier tool calls in the step; the latest ones are kept.
     calls: usize,
     /// Whether the tools' argument schemas keep their descriptions.
     explained: bool,
@@ -184,7 +184,7 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
     let mut cuts = BTreeSet::new();
     let from = step.transcript.len().saturating_sub(extent.calls);
     if from > 0 {
-        cuts.insert("the first calls did not fit and were not shown");
+        cuts.insert("the first tool calls did not fit and were not shown to the model");
     }
     let mut left = TRANSCRIPT_BYTES;
     let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);
@@ -207,8 +207,8 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
     (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls }, cuts)
 }
 
-/// Removes the descriptions from a JSON Schema, because the names of arguments say most. An argument named `description`
-/// stays.
+/// Removes the descriptions from a JSON Schema, because the names of the arguments mostly suffice. An argument named
+/// `description` stays.
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

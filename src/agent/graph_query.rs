@@ -86,7 +86,7 @@ async fn find_rows(
             }
         }
     }
-    Err(Error::internal("no query was asked for"))
+    Err(Error::internal("the reasoner was not asked for a query"))
 }
 
 /// Runs [`query_question`], and describes the rows in words. The reasoner may call tools first, see [`PluginTools`].
@@ -107,8 +107,8 @@ pub(super) async fn answer_question(
     Ok(AnsweredQuery { asked, answer })
 }
 
-/// Returns the query of a response twice: as the plugin protocol shows it, with its AxQL text, and as arguments of the query
-/// tool. Prefers the typed query (`query_ir_v1`) to AxQL text.
+/// Returns the query of a response in two forms: for the plugin protocol, with its AxQL text, and as arguments of the
+/// query tool. Prefers the typed query (`query_ir_v1`) to AxQL text.
 fn chosen_query(response: PluginResponse) -> (Value, Value) {
     let Some(ir) = response.query_ir_v1 else {
         let axql = response.axql.unwrap_or_default();

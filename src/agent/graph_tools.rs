@@ -1,4 +1,5 @@
-//! Implements the agent's interfaces: `ToolProvider` with the graph's tools, and `PassageVerifier` with the `Asker`.
+//! Implements the interfaces that an agent needs: `ToolProvider` with the tools of the graph, and `PassageVerifier`
+//! with the `Asker`, which checks that a passage is still in its file.
 
 use std::path::Path;
 

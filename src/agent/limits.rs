@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::estimated_tokens;
 use crate::llm::plugin::PluginTask;
 
-/// Default time limit for adding to a file of proposals, which the reasoner reads as a whole.
+/// Default time limit for adding to a file of proposals. It is long, because the reasoner reads the whole file.
 pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 
 /// Estimated bytes of JSON per token.
@@ -58,7 +58,7 @@ impl TimeLimit {
 /// The size limit of a request to a reasoner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextBudget {
-    /// No limit.
+    /// Requests of any size are accepted.
     Unlimited,
     /// A limit in bytes of JSON.
     Bytes(usize),
@@ -87,8 +87,8 @@ impl ContextBudget {
         self.cost(it) <= self.limit()
     }
 
-    /// Returns how many of the first items fit in the budget, and the size used with them. `taken` is the size used before.
-    /// Each item costs one more, for its comma.
+    /// Returns how many of the first items fit in the budget, and the size used with them. `taken` is the size used
+    /// before. Each item takes one unit more, for its comma.
     pub(super) fn prefix_that_fits<'a, T: Serialize + 'a>(
         self,
         things: impl IntoIterator<Item = &'a T>,

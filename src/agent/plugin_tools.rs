@@ -59,7 +59,7 @@ impl PluginTools<'_> {
             response = thinker.think(task).await?;
         }
         let text = format!("no answer after {MAX_CALLS} tool calls");
-        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("`vic llm agent` allows more: --max-steps"))
+        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("`vic llm agent --max-steps NUMBER` allows more"))
     }
 
     async fn run_call(&self, call: ToolInvocation, notes: &mut Vec<String>) -> TranscriptStep {

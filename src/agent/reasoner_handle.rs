@@ -14,7 +14,8 @@ pub(super) struct ReasonerHandle<'a> {
 }
 
 impl ReasonerHandle<'_> {
-    /// Shortens a task to the reasoner's size limit and runs it. Collects notes of the response and about what was left out.
+    /// Shortens a task to the reasoner's size limit and runs it. Collects the notes in the response, and notes about
+    /// what was left out of the task.
     pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
         let (request, cuts) =
             context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;

@@ -25,7 +25,8 @@ pub struct LlmStatus {
     pub backend: &'static str,
     /// Name of the model that is requested.
     pub model: String,
-    /// The command, if the backend is one. Only for the owner, because its arguments may hold secrets.
+    /// The command line, if the backend is a plugin command. Shown only to the owner, because its arguments may hold
+    /// secrets.
     pub command: Option<String>,
     /// Name of the daemon's privacy mode.
     pub privacy_mode: &'static str,

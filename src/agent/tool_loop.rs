@@ -186,7 +186,8 @@ impl ToolLoop<'_> {
             let query = json!({ "query": state.question });
             self.call(state, SEARCH_TOOL, query).await;
         }
-        // Only calls of the reasoner count towards `MAX_FAILURES`, not these two.
+        // Resets the count, because only calls of the reasoner count towards `MAX_FAILURES`, not these two calls of
+        // vic.
         state.failures = 0;
     }
 
@@ -206,7 +207,8 @@ impl ToolLoop<'_> {
             PluginResponse { final_answer: Some(answer), .. } => self.check_answer(state, answer).await,
             PluginResponse { tool_call: Some(call), .. } => self.run_tool_call(state, call).await,
             _ => {
-                let (code, message) = (ErrorCode::FailedPrecondition.name(), "no tool call, no answer".to_string());
+                let (code, message) =
+                    (ErrorCode::FailedPrecondition.name(), "neither tool call nor answer".to_string());
                 state.error = Some(Problem { code, message, hint: None });
                 StepOutcome::End(Ending::Failed)
             }
@@ -270,7 +272,7 @@ impl ToolLoop<'_> {
         if !cited.is_empty() {
             return StepOutcome::Answer(answer, cited);
         }
-        // Without tool results, the model has invented its answer: reports that nothing was found.
+        // Reports that nothing was found, because an answer without any tool result is invented.
         if rules::is_no_answer(&answer) || found_nothing(&state.transcript) {
             return StepOutcome::End(Ending::NothingFound);
         }

@@ -99,7 +99,8 @@ fn changed_keys(now: &Value, then: &Value) -> Vec<String> {
     now.iter().filter(|(key, value)| then.get(*key).is_some_and(|it| it != *value)).map(|it| it.0.clone()).collect()
 }
 
-/// Returns whether a ratio of a figure is better or worse by more than 3 %, because less is noise on a shared machine.
+/// Returns `better`, `worse` or `same`. A ratio within 3 % of 1 counts as `same`, because on a shared machine that is
+/// noise. Unknown figures give an empty text.
 pub fn judge_ratio(key: &str, ratio: f64) -> &'static str {
     let Some(figure) = crate::bench::figures::figure_by_key(key) else { return "" };
     let gain = if figure.better == Direction::Less { 1.0 / ratio } else { ratio };

@@ -32,9 +32,9 @@ pub enum CallSize {
     /// As many texts as the embedder prefers.
     #[default]
     Preferred,
-    /// This many texts.
+    /// A fixed number of texts.
     Texts(usize),
-    /// As many texts as fit into this many tokens, at least one.
+    /// As many texts as fit into a number of tokens, but at least one.
     Tokens(usize),
 }
 

@@ -27,7 +27,7 @@ const OCR_CALL_SECONDS: u32 = 120;
 /// Maximum number of OCR calls per file; pages that are still unread after that stay unread.
 const MAX_OCR_CALLS: usize = 50;
 
-/// The result of reading one file.
+/// Duration and page count of the extraction or OCR of one file.
 struct FileResult {
     milliseconds: f64,
     /// Number of pages; `None` if the file could not be read.

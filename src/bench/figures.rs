@@ -55,7 +55,8 @@ figures! {
     SECONDS_COLD = "seconds_cold", "cold s", Less, 3;
     /// Duration in seconds of a run over unchanged files.
     SECONDS_RESCAN = "seconds_rescan", "rescan s", Less, 3;
-    /// Median time of one unit of work (call, file, page, question or run); of a question, from the moment it was due.
+    /// Median time of one unit of work: call, file, page, question or run. The time of a question starts when it was
+    /// due.
     P50_MS = "p50_ms", "p50 ms", Less, 2;
     /// 90th percentile of the times of all units of work.
     P90_MS = "p90_ms", "p90 ms", Less, 2;
@@ -101,7 +102,7 @@ figures! {
     DUE = "due", "due", Neither, 0;
     /// Number of questions that were answered.
     ANSWERED = "answered", "answered", Neither, 0;
-    /// Number of questions answered with an error, or not before the end.
+    /// Number of questions answered with an error, or not answered before the end of the measurement.
     FAILED = "failed", "failed", Less, 0;
     /// Number of questions that were due but never sent, because every client was still waiting for an answer.
     UNSENT = "unsent", "unsent", Less, 0;

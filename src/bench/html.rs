@@ -85,9 +85,9 @@ fn write_comparison(html: &mut String, report: &Report) {
     let Some(compared) = &report.compared else { return };
     let _ = write!(
         html,
-        "<h2>Against {}</h2><p>Now divided by then; then was {}.</p><div class=\"wide\"><table>",
+        "<h2>Compared with {}</h2><p>Each ratio is this run divided by that run of {}.</p><div class=\"wide\"><table>",
         escape(compared["with"].as_str().unwrap_or_default()),
-        escape(compared["taken_at"].as_str().unwrap_or("not written down")),
+        escape(compared["taken_at"].as_str().unwrap_or("an unknown time")),
     );
     for row in compared["rows"].as_array().into_iter().flatten() {
         let _ = write!(html, "<tr><td>{}</td>", escape(row["label"].as_str().unwrap_or_default()));

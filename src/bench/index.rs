@@ -54,7 +54,7 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
     let (cold, job) = daemon.index(request.clone()).await?;
     if job.files_found == 0 {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", folder.display()))
-            .hint("name a folder that has some"));
+            .hint("name a folder that contains files"));
     }
     let (again, _) = daemon.index(IndexRequest { full: false, ..request }).await?;
     let status = daemon.client.status().await?;

@@ -41,7 +41,7 @@ impl InputFolder {
                 ErrorCode::FailedPrecondition,
                 format!("there are no {what} in `{}`", path.display()),
             )
-            .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
+            .hint("name a folder that contains some; hidden and ignored files are left out, as in `vic index`"));
         }
         files.sort_unstable();
         Ok(InputFolder { root, files, problems: problem_sentences(walked) })

@@ -40,7 +40,7 @@ pub(super) struct LoadResult {
     pub(super) service: Vec<f64>,
     /// Number of questions due.
     pub(super) due: usize,
-    /// Number of questions answered with an error, or not before the end.
+    /// Number of questions answered with an error, or not answered before the end of the measurement.
     pub(super) failed: usize,
     /// Number of questions that were never sent, because no client was free.
     pub(super) unsent: usize,

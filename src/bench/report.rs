@@ -13,7 +13,7 @@ use crate::machine::Machine;
 /// One measurement, with its settings and figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Name of the row in the report; the same in every run of the same measurement.
+    /// Name of the row in the report. It is the same in every run of a measurement, so that reports can be compared.
     pub label: String,
     /// Settings of the measurement.
     pub settings: Map<String, Value>,

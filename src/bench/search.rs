@@ -58,7 +58,7 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     }
     let mut warnings = Vec::new();
     if !status.running_jobs.is_empty() {
-        warnings.push("an index job runs beside the questions: `vic jobs list`".to_string());
+        warnings.push("an index job runs at the same time, see `vic jobs list`".to_string());
     }
     let mut clients = vec![first];
     for _ in 1..plan.clients.max(1) {

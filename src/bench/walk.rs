@@ -29,7 +29,7 @@ pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<St
     let files = first.entries;
     if files == 0 {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", path.display()))
-            .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
+            .hint("name a folder that contains files; hidden and ignored files are left out, as in `vic index`"));
     }
     let (mut row, usage) = (Row::new("walk"), ResourceUsage::start());
     let alone = time_runs(runs, || walk(&root, &rules).map(|_| ()))?;

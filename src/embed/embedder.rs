@@ -60,8 +60,8 @@ pub trait Embedder: Send + Sync {
         "server"
     }
 
-    /// Returns the precision: `int8`, `fp32`, or `as it is` for a ready-made network, which ignores the configured
-    /// precision. Returns `None` if it is unknown.
+    /// Returns the precision: `int8`, `fp32`, or `as it is` for a model that comes as an `.onnx` file, which ignores
+    /// the configured precision. Returns `None` if it is unknown.
     fn precision(&self) -> Option<&str> {
         None
     }

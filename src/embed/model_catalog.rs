@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Text of the catalog that is built into vic.
 const BUILT_IN: &str = include_str!("../../models/catalog.toml");
 
-/// The purpose of a catalog entry.
+/// What a catalog entry provides: a model for a purpose, or a native library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
@@ -124,12 +124,14 @@ impl ModelEntry {
         }
     }
 
-    /// Rejects names with which a file could be outside the models directory.
+    /// Rejects names of models and files that would lead out of the models directory, such as `../x`.
     fn validate_names(&self) -> Result<()> {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-                return Err(Error::invalid(format!("`{name}` is not a valid name for a model or its file")));
+                return Err(Error::invalid(format!(
+                    "`{name}` is not a valid name: it must have no `/`, `\\` or leading `.`"
+                )));
             }
         }
         Ok(())

@@ -53,7 +53,7 @@ impl ModelStore {
         ModelStore { dirs, index_url: PACKAGE_INDEX.to_string() }
     }
 
-    /// Uses another package index than the public one.
+    /// Replaces the public Python package index by the one at `url`.
     #[cfg(test)]
     pub(crate) fn with_package_index(mut self, url: impl Into<String>) -> ModelStore {
         self.index_url = url.into();
@@ -83,15 +83,17 @@ impl ModelStore {
     /// Returns the catalog entry of this name.
     ///
     /// # Errors
-    /// [`ErrorCode::NotFound`] with the known names, or as [`ModelStore::entries`].
+    /// [`ErrorCode::NotFound`] with the known names; the errors of [`ModelStore::entries`].
     pub fn entry(&self, name: &str) -> Result<ModelEntry> {
         let entries = self.entries()?;
         if let Some(entry) = entries.iter().find(|it| it.name == name) {
             return Ok(entry.clone());
         }
         let known: Vec<&str> = entries.iter().map(|it| it.name.as_str()).collect();
-        Err(Error::not_found(format!("unknown model `{name}`"))
-            .hint(format!("known are {}; add your own to `{OWN_CATALOG}` in the models directory", known.join(", "))))
+        Err(Error::not_found(format!("unknown model `{name}`")).hint(format!(
+            "known models: {}; add your own to `{OWN_CATALOG}` in the models directory",
+            known.join(", ")
+        )))
     }
 
     /// Lists all catalog entries, and whether their files are on this machine.
@@ -173,7 +175,7 @@ impl ModelStore {
 
 fn no_file_for_platform(name: &str) -> Error {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    Error::new(ErrorCode::FailedPrecondition, format!("the catalog has no file of `{name}` for {os}-{arch}"))
+    Error::new(ErrorCode::FailedPrecondition, format!("the model catalog has no file of `{name}` for {os}-{arch}"))
         .hint(format!("add one to `{OWN_CATALOG}` in the models directory"))
 }
 

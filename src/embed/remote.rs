@@ -24,7 +24,8 @@ pub(crate) use ollama::{forwarded_model_error, remote_host_of_model};
 /// Opens the configured model on the configured kind of server.
 ///
 /// # Errors
-/// Those of [`crate::embed::open`]; [`crate::error::ErrorCode::InvalidArgument`] if the configured backend is not a server.
+/// The errors of [`crate::embed::open`]; [`crate::error::ErrorCode::InvalidArgument`] if the configured backend is not
+/// a server.
 pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
     Ok(match config.backend {
         EmbedBackend::OpenAi => Arc::new(openai::open(config, mode).await?),

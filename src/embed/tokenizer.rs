@@ -7,10 +7,11 @@ use tokenizers::Tokenizer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
-/// Size in bytes of the pieces in which a text is tokenized, because the tokenizer's time grows faster than its input.
+/// A text is tokenized in pieces of this many bytes, because the tokenizer's time grows faster than the length of its
+/// input.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Size in bytes of the pieces if only the beginning of a text is needed.
+/// Size in bytes of the pieces if only the beginning of a text is tokenized.
 const HEAD_PIECE_BYTES: usize = 8 << 10;
 
 /// Characters of a word that are estimated as one token. Real tokens are longer, so the estimate is high and the server
@@ -67,7 +68,7 @@ impl ModelTokenizer {
         self.tokenizer.get_vocab_size(true)
     }
 
-    /// Returns the longest text in tokens, special tokens included.
+    /// Returns the maximum length of a text in tokens, special tokens included.
     pub(crate) fn max_tokens(&self) -> usize {
         self.max_tokens
     }
@@ -81,7 +82,8 @@ impl TokenCounter for ModelTokenizer {
             let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
             let mut end = 0;
             for &(from, to) in encoding.get_offsets() {
-                // If several tokens share one character, only the first one gets its bytes.
+                // If several tokens share one character, assigns the bytes of the character to the first of these
+                // tokens only.
                 let from = from.max(end);
                 if from < to {
                     spans.push((start + from, start + to));

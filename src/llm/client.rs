@@ -51,7 +51,7 @@ pub struct LlmClientConfig {
     pub redaction: Redaction,
     /// Limits of the request queue of the backend.
     pub queue: QueueLimits,
-    /// Maximum context in tokens, prompt and answer together; a smaller limit of the model takes precedence.
+    /// Maximum context size in tokens, for prompt and answer together; a smaller limit of the model takes precedence.
     pub context_tokens: u32,
 }
 
@@ -71,7 +71,7 @@ impl Default for LlmClientConfig {
     }
 }
 
-/// Creates a client, without sending anything.
+/// Creates a client, without sending a request.
 ///
 /// # Errors
 /// `InvalidArgument` if the default guardrails are invalid. The address of a server is checked only when a request is sent.
@@ -117,7 +117,7 @@ impl TaskHandle {
     }
 }
 
-/// What a cancellation achieved.
+/// The result of cancelling a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// The request was running or waiting, and ends now.
@@ -199,8 +199,8 @@ impl LlmClient {
     /// Checks and enqueues a request. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// `InvalidArgument` with the field that is invalid or exceeds the model's limits; `ResourceExhausted` if the queue is
-    /// full or other requests use too much memory. Nothing was sent then.
+    /// `InvalidArgument` with the field that is invalid or exceeds the model's limits; `ResourceExhausted` if the queue
+    /// is full or other requests use too much memory. In each case nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
         // Tells the runtime that this blocks: compiling schemas and scanning megabytes of messages for secrets takes CPU
         // time.
@@ -232,7 +232,7 @@ impl LlmClient {
     /// Returns the stream of a request's events; can be called once.
     ///
     /// # Errors
-    /// `FailedPrecondition` if its stream was already taken.
+    /// `FailedPrecondition` if the stream of the request was already taken.
     pub fn stream(&self, handle: &TaskHandle) -> Result<LlmStream> {
         let receiver = handle.events.lock().unwrap_or_else(PoisonError::into_inner).take();
         let receiver = receiver.ok_or_else(|| {

@@ -1,12 +1,12 @@
-//! Limits the memory of queued and running model requests. The queues limit only their number, but requests with images can
-//! occupy gigabytes, long after the limit on incoming messages no longer counts them.
+//! Limits the memory of queued and running model requests. The queues limit only their number, but requests with images
+//! can occupy gigabytes, and stay in memory after the limit on incoming messages no longer counts them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::LlmRequest;
 
-/// Maximum bytes of all requests in the process, as much as two messages of the maximum size; further requests are
+/// Maximum bytes of all requests in the process, twice the maximum size of an incoming message; further requests are
 /// rejected.
 const MAX_HELD_BYTES: usize = 128 << 20;
 /// Requests up to this size in bytes are not counted: the queues limit their number, and a question must not be rejected
@@ -17,7 +17,7 @@ const BYTES_PER_JSON_BYTE: usize = 16;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the memory of a request against the limit until this is dropped.
+/// Counts the memory of a request against the limit until this reservation is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryReservation {
     bytes: usize,
@@ -51,7 +51,8 @@ impl MemoryReservation {
             Err(now) => {
                 let [now, most] = [now, MAX_HELD_BYTES].map(|it| it >> 20);
                 let text = format!("model requests use {now} MiB of at most {most} MiB, so this one is rejected");
-                Err(Error::new(ErrorCode::ResourceExhausted, text).hint("send less, or try again in a minute"))
+                Err(Error::new(ErrorCode::ResourceExhausted, text)
+                    .hint("send a smaller request, or try again in a minute"))
             }
         }
     }

@@ -23,8 +23,8 @@ pub struct QueueLimits {
 
 impl Default for QueueLimits {
     fn default() -> QueueLimits {
-        // Runs two requests, although a local server computes one answer at a time: the second is sent while the first
-        // ends.
+        // Runs two requests at a time, although a local server computes one answer at a time, so that the next request
+        // is already sent when an answer ends.
         QueueLimits { running: 2, waiting: 32 }
     }
 }

@@ -194,11 +194,11 @@ impl RequestTask {
 
     async fn emit(&mut self, event: LlmStreamEvent) {
         self.record(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
-        // Ignores a closed channel, because `run` detects it too.
+        // Ignores a closed channel here, because `run` also detects it and ends the request.
         tokio::select! {
             biased;
             _gone = self.events.send(event) => (),
-            // Cancels the request, because it must not keep its permit without a reader.
+            // Cancels the request, because without a reader it would hold its queue permit forever.
             () = self.shared.clock.sleep(READER_TIMEOUT) => self.cancel.cancel(),
         }
     }

@@ -43,7 +43,7 @@ fn event_line(event: &LlmStreamEvent) -> Option<String> {
         LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {
             format!("calls {descriptor_name} {arguments_json}")
         }
-        LlmStreamEvent::ToolResult { payload_json, .. } => format!("got {} bytes", payload_json.len()),
+        LlmStreamEvent::ToolResult { payload_json, .. } => format!("the tool returned {} bytes", payload_json.len()),
         LlmStreamEvent::ToolError { error, .. } => format!("the tool failed: {error}"),
         LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
             format!("retry (attempt {attempt}) in {delay_ms} ms: {message}")

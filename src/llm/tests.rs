@@ -275,7 +275,8 @@ async fn embed_calls_share_the_queue() {
     assert_eq!(embedded().await.unwrap_err().code, ErrorCode::ResourceExhausted);
     client.cancel(&waiting);
     drop(running);
-    // The error must come late: the backend cannot embed, but is called only after a permit is granted.
+    // Waits for the error of the backend, which cannot embed: it proves that a permit was granted, because the backend
+    // is called only then.
     let begun = std::time::Instant::now();
     while embedded().await.unwrap_err().code != ErrorCode::FailedPrecondition {
         assert!(begun.elapsed() < Duration::from_secs(5));
@@ -421,7 +422,7 @@ async fn stream_summary_has_lines_and_hash_chain() {
     let asked = client.enqueue_and_stream(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
     let (story, proof) = stream::adapter(asked, |line| heard.push(line.to_string())).await.unwrap();
     assert_eq!((story.text.as_str(), &story.lines), ("31 kg", &heard));
-    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 27 bytes", "ended: stop"]);
+    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "the tool returned 27 bytes", "ended: stop"]);
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };

@@ -9,7 +9,8 @@ use crate::model::{Document, ExtractFailure, Reason};
 
 /// A file is skipped after this many crashes and timeouts. A single one may have been caused by the machine.
 pub(super) const MAX_CRASHES: usize = 2;
-/// A timeout counts only if the worker had at least this many seconds: a question may have only one second left.
+/// A timeout counts as a failure only if the worker had at least this many seconds, because a question may have only
+/// one second left.
 const MIN_COUNTED_SECONDS: u32 = 15;
 /// The counts of a file expire this many seconds after the last failure: a timeout on a busy machine is not permanent.
 const EXPIRY_SECONDS: u64 = 24 * 60 * 60;
@@ -32,7 +33,7 @@ pub(super) fn record_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: 
     if is_bad {
         let mut problems = recent_crashes(cache, key);
         problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
-        // The title of the cached document holds the time of the last failure.
+        // Stores the time of the last failure as the title of the cached document.
         cache.put(
             &counter_key(key),
             &Document { title: Some(now_seconds().to_string()), problems, ..Document::default() },

@@ -41,16 +41,17 @@ const DEFAULT_BUDGET: Duration = Duration::from_secs(20);
 const CONCURRENT_FILES: usize = 2;
 /// Number of worker processes: one for the index and one for questions, so that neither waits for the other.
 const WORKERS: usize = 2;
-/// Memory of a worker in MiB, in addition to its file, independent of the limit for text extraction: the models, a page of
-/// 16 million pixels, and the tensors of the networks. A scan takes 320 MiB, the largest image 460.
+/// Memory limit of a worker in MiB, in addition to the size of its file; the limit for text extraction does not apply.
+/// Holds the models, a page of 16 million pixels, and the tensors of the networks. A scan takes 320 MiB, the largest
+/// image 460.
 const WORKER_MIB: u32 = 512;
 /// Name of the skill that finds the structure of PDF pages: tables, facts, signatures, headings.
 pub const PDF_LAYOUT: &str = "pdf_layout";
 /// Name of the skill that reads text in images by OCR.
 pub const OCR_IMAGE: &str = "ocr_image";
-/// Name of the skill that shows a page to a vision model.
+/// Name of the skill that sends the image of a page to a vision model.
 pub const VISION: &str = "vision";
-/// Part of the cache key of results; raise it when the same file would yield other evidence.
+/// Version of the skills, part of the cache key of results; raise it when the same file would yield other evidence.
 const VERSION: &str = "1";
 
 /// The result of a skill for one file.
@@ -58,7 +59,7 @@ const VERSION: &str = "1";
 pub struct Evidence {
     /// Name of the skill.
     pub skill: String,
-    /// Blocks with page and region; may have no blocks.
+    /// The blocks that the skill found, each with page and region; may be empty.
     pub document: Document,
     /// Whether the result comes from the cache.
     pub cached: bool,
@@ -216,7 +217,7 @@ impl Skills {
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
     }
 
-    /// Runs the part of a skill that a worker process does.
+    /// Runs the part of a skill that must run in a worker process, and returns its result.
     async fn run_worker(
         &self,
         record: &FileRecord,
@@ -243,7 +244,8 @@ impl Skills {
         let job = SkillJob { skill: skill.to_string(), pages, seconds, tools, ..SkillJob::default() };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
-            // Rejects the result if the file was written meanwhile: it would be cached under the hash of the old content.
+            // Rejects the result if the file was written meanwhile, because it would be cached under the hash of the
+            // old content.
             Ok(Ok(_)) if before.check_unchanged(record).await.ok().flatten() != Some(true) => {
                 Err(SkillProblem(format!("`{shown}` was written to while `{skill}` read it")))
             }
@@ -331,7 +333,7 @@ impl Skills {
 /// Returns the warning that the text from a vision model was withheld; `None` if it was not.
 fn withheld_warning(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
     let why = vision::why_withheld(&evidence.document).filter(|_| evidence.skill == VISION)?;
-    Some(format!("nothing is kept of `{}`: {why}", shown_path(file)))
+    Some(format!("the vision model's text for `{}` was dropped: {why}", shown_path(file)))
 }
 
 fn shown_path(file: Option<&FileRecord>) -> String {

@@ -48,7 +48,7 @@ async fn secret_only_picture_is_sent_to_model_once() {
     for cached in [false, true] {
         let Findings { found, warnings } = room.run_vision(&skills).await;
         assert!(found[0].1.document.blocks.is_empty() && found[0].1.cached == cached, "{found:?}");
-        assert_eq!(warnings, ["nothing is kept of `a.png`: it holds keys and nothing else"]);
+        assert_eq!(warnings, ["the vision model's text for `a.png` was dropped: it holds keys and nothing else"]);
     }
     assert_eq!(mock.asked().len(), 1);
 }

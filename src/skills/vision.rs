@@ -22,7 +22,8 @@ const USER_PROMPT: &str = "Write down all text of this image, in the order in wh
                       they are, stamps, seals, logos, drawings, people, places. Write nothing else.";
 /// Maximum number of tokens in an answer: enough for a dense page.
 const MAX_ANSWER_TOKENS: u32 = 2_048;
-/// Part of the cache key; raise it when the prompt, or what is kept of the answer, changes.
+/// Version of the prompt, part of the cache key of results; raise it when the prompt, or what is kept of the answer,
+/// changes.
 const PROMPT_VERSION: &str = "2";
 /// The region that covers the whole page.
 const WHOLE_PAGE: Region = Region { left: 0.0, top: 0.0, right: 1.0, bottom: 1.0 };
@@ -48,7 +49,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Encodes the image as text in a block, because replies of a worker contain only text.
+    /// Encodes the image as Base64 text in a block, because replies of a worker contain only text.
     pub(super) fn pack(&self) -> Block {
         let anchor = Anchor { page: self.page, ..Anchor::default() };
         Block { kind: BlockKind::Code, text: STANDARD.encode(&self.bytes), anchor, rows: Vec::new() }
@@ -69,7 +70,8 @@ impl VisionModel {
         format!("{PROMPT_VERSION}/{}", self.llm.name())
     }
 
-    /// Rejects an image that is too large, both before the file is opened and after the page was rendered.
+    /// Rejects an image of more than `max_image_bytes`. Called before the file is opened, and again after the page is
+    /// rendered.
     pub(super) fn check_size(&self, shown: &str, bytes: u64) -> Result<(), SkillProblem> {
         if bytes <= self.max_image_bytes {
             return Ok(());

@@ -30,27 +30,28 @@ pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: VISION, prepare: |_| {}, run: run_vision },
 ];
 
-/// Maximum number of pages processed for one question: a page takes some milliseconds, and a crafted file claims millions.
-/// The next question continues with the other pages.
+/// Maximum number of pages processed for one question: a page takes some milliseconds, and a crafted file may claim to
+/// have millions of pages. The next question continues with the other pages.
 const MAX_PAGES: usize = 500;
 /// Maximum number of pages of a PDF sent to a vision model: the first and the last, which show the title and the
 /// signatures.
 const MAX_VISION_PAGES: usize = 2;
 /// Longest side of an image for a vision model, in pixels; models shrink larger ones.
 const VISION_PICTURE_SIDE: u32 = 1_600;
-/// JPEG quality of an image for a vision model: text stays sharp.
+/// JPEG quality of an image for a vision model, high enough that text stays sharp.
 const VISION_JPEG_QUALITY: u8 = 85;
-/// If a whole file has fewer letters, they are specks or number plates, not the text of a document, and are dropped.
+/// If OCR finds fewer letters in a whole file, drops them: they are specks or number plates, not the text of a
+/// document.
 const MIN_LETTERS: usize = 4;
-/// A longer line is a sentence, not a title.
+/// A first line with more letters is not used as the title, because it is a sentence.
 const MAX_TITLE_LETTERS: usize = 80;
 /// Images with a shorter side, in pixels, are icons, lines and bullets, and are not read.
 const MIN_IMAGE_SIDE: u32 = 200;
 
 type Outcome = Result<Document, ExtractFailure>;
 
-/// The OCR networks of this process, or why they could not be loaded. They are loaded only once, before the sandbox
-/// forbids it.
+/// The OCR networks of this process, or why they could not be loaded. They are loaded once, before the sandbox forbids
+/// opening files.
 static OCR_ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
 
 /// Loads the models before the first file. If that fails, the first job that needs them reports the error.
@@ -82,7 +83,7 @@ struct DocumentBuilder<'a> {
     /// Numbers of the pages that are left for a later run for lack of time.
     deferred: Vec<u32>,
     end: Instant,
-    /// Time after which no further page is started, except the first.
+    /// Time after which no page is started, except the first page of the job.
     no_new_page_after: Option<Instant>,
     /// Whether a page was started; `no_new_page_after` applies only then.
     is_begun: bool,
@@ -290,7 +291,7 @@ impl<'a> DocumentBuilder<'a> {
         Ok(())
     }
 
-    /// Reads one image by OCR. If that fails, only this page gets a problem.
+    /// Reads one image by OCR. If that fails, records a problem of this page only.
     fn read_scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
             Scan::Pdf(page) => layout::render_page(page),

@@ -36,7 +36,7 @@ pub struct Augmented {
     pub proposals: Value,
     /// Number of proposals that were added.
     pub added: usize,
-    /// Number of earlier proposals that were assigned to a schema.
+    /// Number of existing proposals to which the reasoner assigned a schema.
     pub routed: usize,
     /// Notes for the caller, including what was left out and why.
     pub notes: Vec<String>,
@@ -106,7 +106,7 @@ fn bound_evidence(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> 
         notes.push(format!("long evidence texts were cut to the first {MAX_CHUNK_BYTES} bytes"));
     }
     if kept.len() < all {
-        notes.push(format!("{} of {all} evidence texts were shown", kept.len()));
+        notes.push(format!("{} of {all} evidence texts were shown to the model", kept.len()));
     }
     kept
 }
@@ -128,7 +128,7 @@ fn merge_response(
     let mut added = Vec::new();
     for (number, proposal) in response.added_proposals.iter().enumerate() {
         let problem = if added.len() >= most as usize {
-            Some(format!("more than {most}"))
+            Some(format!("the limit of added proposals is {most}"))
         } else {
             validate_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
         };
@@ -141,7 +141,7 @@ fn merge_response(
         }
     }
     let count = added.len();
-    let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("proposals without a list"))?;
+    let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("`proposals` is not a list"))?;
     let routed = apply_schema_hints(all, &response.schema_hint_updates, &mut notes);
     all.extend(added);
     Ok(Augmented { proposals, added: count, routed, notes, model })
@@ -159,7 +159,7 @@ fn apply_schema_hints(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &m
                 routed += 1;
             }
             Some(_) => notes.push(format!("proposal `{}` already has a schema", update.proposal_id)),
-            None => notes.push(format!("no proposal `{}` to set the schema of", update.proposal_id)),
+            None => notes.push(format!("cannot set a schema: no proposal `{}`", update.proposal_id)),
         }
     }
     routed
@@ -204,7 +204,7 @@ fn proposal_list(file: &Value) -> Result<&Vec<Value>> {
     let list = list.ok_or_else(|| Error::invalid("`proposals` is not a list").field("proposals"))?;
     match list.len() {
         0..=MAX_PROPOSALS => Ok(list),
-        many => Err(Error::invalid(format!("{many} proposals are more than {MAX_PROPOSALS}")).field("proposals")),
+        many => Err(Error::invalid(format!("{many} proposals; the limit is {MAX_PROPOSALS}")).field("proposals")),
     }
 }
 
@@ -248,7 +248,7 @@ fn validate_added(
     let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
     match evidence.is_empty() || cited.iter().any(shown) {
         true => Ok(()),
-        false => Err(Error::invalid("it cites no text of those that the model was shown")),
+        false => Err(Error::invalid("it cites no text that the model was shown")),
     }
 }
 

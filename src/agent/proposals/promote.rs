@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub struct Promotion {
     /// Minimum confidence of a proposal, from 0 to 1.
     pub min_confidence: f64,
-    /// Only proposals with these `proposal_id`s; empty means all.
+    /// The `proposal_id`s of the proposals to select; empty selects all.
     pub only: Vec<String>,
 }
 

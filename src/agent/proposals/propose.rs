@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::model::{Block, BlockKind, Document};
 
-/// Mail addresses in a text.
+/// Matches the mail addresses in a text.
 static MAIL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}").expect("a constant")
 });
-/// Web addresses in a text.
+/// Matches the http and https addresses in a text.
 static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
 
 /// Confidence of what a file states explicitly, such as a heading or a link.

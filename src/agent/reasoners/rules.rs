@@ -1,5 +1,5 @@
-//! The stub: a rule-based reasoner without a model, with deterministic answers. Its quotes also replace the answer of a
-//! model that fails.
+//! The stub: a rule-based reasoner without a model, with deterministic answers. If a model gives no answer, the report
+//! quotes passages that these rules choose.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ use crate::machine::block_in_place;
 
 /// Row limit in the queries that the rules write.
 const QUERY_LIMIT: u32 = 20;
-/// Maximum number of rows that an answer lists; it counts the others.
+/// Maximum number of rows that an answer lists; of further rows it gives only the number.
 const MAX_ROWS: usize = 10;
 /// Maximum number of passages quoted in an answer.
 const MAX_PASSAGES: usize = 3;
@@ -105,7 +105,7 @@ fn is_type_name(word: &str, kind: &str) -> bool {
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
 }
 
-/// Returns the type of the graph that the first word with the name of a type names.
+/// Returns the type named by the first word of the question that is the name of a type.
 fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     let mut places = HashMap::new();
     for (place, kind) in types.iter().enumerate() {
@@ -203,7 +203,7 @@ pub(in crate::agent) fn quote_passages(question: &str, transcript: &[TranscriptS
         answer: best.iter().map(|(_, it)| quote(it)).collect::<Vec<_>>().join("\n"),
         citations: best.iter().map(|(_, it)| it.id.clone()).collect(),
         queries: Vec::new(),
-        notes: vec!["quoted, not written by a model".into()],
+        notes: vec!["quoted from files, not written by a model".into()],
     }
 }
 

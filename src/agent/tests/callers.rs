@@ -1,4 +1,5 @@
-//! Tests that each key gets only part of the slots, and that only the owner sees addresses and command lines of backends.
+//! Tests that each API key gets only part of the slots, and that only the owner sees addresses and command lines of
+//! backends.
 
 use futures::StreamExt;
 use tokio::task::JoinHandle;
@@ -46,7 +47,7 @@ async fn tool_calls_above_the_limit_are_rejected_at_once() {
     let at_work: Vec<_> = (0..32).map(|_| call()).collect();
     let refused = call().await.unwrap().unwrap_err();
     assert!(refused.code == ErrorCode::ResourceExhausted && refused.message.contains("32 tools"), "{refused}");
-    // An aborted call frees its slot.
+    // Aborts the calls that hold the slots: an aborted call must free its slot.
     for one in at_work {
         one.abort();
         one.await.unwrap_err();
@@ -176,5 +177,5 @@ async fn only_local_user_may_name_a_program() {
     }
     // With the right to name a program the command runs; it fails only because `true` prints nothing.
     let error = assistant.with_rights(true, true).ask("x", &over).await.unwrap_err();
-    assert!(error.message.contains("said nothing"), "{error}");
+    assert!(error.message.contains("printed nothing"), "{error}");
 }

@@ -14,13 +14,13 @@ use vic_kernels::encoder::{
     weight_position,
 };
 
-/// A query in which every byte is the offset that is added to query bytes.
+/// A query whose bytes are all 128, the offset by which signed query values are stored as unsigned bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
 
 /// Maximum width of an attention head.
 pub(super) const MAX_WIDTH: usize = 64;
 
-/// Minimum quantisation step of a value, because a value of zeros has step 0.
+/// Minimum quantisation step of a value vector, because a vector of zeros would have step 0.
 const LEAST_STEP: f32 = 1e-12;
 
 /// The queries, keys and values of one text in one layer, and buffers for intermediate results.
@@ -32,15 +32,16 @@ pub(super) struct Attention {
     tokens: usize,
     /// The queries, one row for each token.
     queries: Vec<u8>,
-    /// For each token and head, the factor that converts products with the query to binary logarithms of attention weights.
+    /// For each token and head, the factor that converts products of query and key to binary logarithms of attention
+    /// weights.
     factors: Vec<f32>,
-    /// The keys in panels, for each head, with the tokens as outputs.
+    /// The keys of each head in panels, laid out like the weights of a layer with one output per token.
     keys: Vec<PanelLine>,
     /// The quantisation parameters of the keys, for each head.
     columns: Vec<KeyParameters>,
-    /// The values, one row for each token.
+    /// The value vectors of all heads, one row for each token.
     values: Vec<u8>,
-    /// The values in panels, for each head, with the tokens as inputs.
+    /// The values of each head in panels, laid out like the weights of a layer with one input per token.
     value_panels: Vec<PanelLine>,
     key_row: Vec<u8>,
     steps: Vec<f32>,
@@ -68,8 +69,8 @@ impl Attention {
         }
     }
 
-    /// Resizes the buffers for a text of `tokens` tokens. Data of an earlier text are overwritten; past the last token they
-    /// get no attention.
+    /// Resizes the buffers for a text of `tokens` tokens. Data of an earlier text are overwritten; data that remain
+    /// past the last token get an attention weight of 0.
     pub(super) fn resize_for(&mut self, tokens: usize) {
         self.tokens = tokens;
         let (hidden, across, down) = (self.heads * self.width, self.padded_keys(), self.padded_values());
@@ -139,8 +140,8 @@ impl Attention {
         }
     }
 
-    /// Computes what the offset of query bytes adds to the product with each key: the product of the key with a query of
-    /// offsets.
+    /// Computes the product of each key with [`OFFSETS`], which is what the offset of query bytes adds to every product
+    /// with that key.
     fn compute_key_shifts(&mut self) {
         let rows = Rows { data: &OFFSETS, stride: 0, count: 1, depth: self.width };
         let mut sums = [0; PANEL];

@@ -36,7 +36,8 @@ pub(super) struct EncoderLayer {
 }
 
 impl Shape {
-    /// Returns why vic's own encoder does not support a model of this shape; `None` if it does.
+    /// Returns the reason why vic's own encoder does not support a model of this shape; `None` if it supports the
+    /// model.
     pub(crate) fn obstacle(&self) -> Option<String> {
         // Requires multiples, because the kernels process rows in whole registers and heads in whole panels.
         let whole = |size: usize| size > 0 && size.is_multiple_of(4 * LANES);
@@ -45,7 +46,7 @@ impl Shape {
             return Some(format!("layer widths {} and {} are not multiples of {}", self.hidden, self.inner, 4 * LANES));
         }
         if ![PANEL, MAX_WIDTH].contains(&width) || width * self.heads != self.hidden {
-            return Some(format!("heads are {width} wide, not {PANEL} or {MAX_WIDTH}"));
+            return Some(format!("attention heads have {width} values, not {PANEL} or {MAX_WIDTH}"));
         }
         None
     }

@@ -11,7 +11,7 @@ const SHAPES: [Shape; 3] = [
     Shape { hidden: 192, inner: 320, heads: 6, layers: 3, epsilon: 1e-12 },
 ];
 
-/// Returns a network of random weights whose layers preserve the magnitude of activations.
+/// Returns a network with random weights, scaled so that the layers preserve the magnitude of activations.
 fn network(shape: Shape, seed: u64) -> Arc<Network> {
     let mut random = fastrand::Rng::with_seed(seed);
     let tensor = |name: &str, size: &[usize]| {

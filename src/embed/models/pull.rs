@@ -51,7 +51,7 @@ impl ModelStore {
         let (store, prepared) = (self.clone(), entry.clone());
         blocking(move || onnx::write_graph(&store, &prepared)).await?;
         if let Err(error) = self.library("onnxruntime") {
-            say(format!("the int8 precision was not compared with fp32: {error}"));
+            say(format!("cannot compare int8 vectors with fp32 vectors: {error}"));
             return Ok(());
         }
         let store = self.clone();
@@ -84,7 +84,7 @@ impl ModelStore {
                 Ok(()) => return Ok(()),
                 // Keeps the error of a wrong checksum, because it is more serious than that of a source that cannot be
                 // reached.
-                Err(error) if last.code == ErrorCode::DataLoss => tracing::warn!(%error, source, "source failed"),
+                Err(error) if last.code == ErrorCode::DataLoss => tracing::warn!(%error, source, "cannot use a source"),
                 Err(error) => last = error,
             }
         }

@@ -20,7 +20,7 @@ pub(crate) struct BertModel {
     processor: ProcessorKernels,
 }
 
-/// vic's own encoder for one thread.
+/// Computes vectors with vic's own encoder. Each worker thread has its own instance.
 pub(crate) struct BertEncoder {
     pass: ForwardPass,
     lookup: Arc<EmbeddingTable>,
@@ -59,7 +59,7 @@ impl BertModel {
         format!("own ({})", self.processor.name())
     }
 
-    /// Returns a text that changes with everything in this encoder that affects vectors, for the fingerprint.
+    /// Returns this encoder's part of the fingerprint, which changes with everything that affects the vectors.
     pub(crate) fn computation(&self) -> String {
         format!("own {} {}", bert::VERSION, self.processor.name())
     }
@@ -86,7 +86,7 @@ fn choose_engine(
         return Ok(Err("vic's own encoder computes in int8 only".into()));
     }
     let Network::Weights { config, weights, .. } = &spec.network else {
-        return Ok(Err("the model is a ready-made network".into()));
+        return Ok(Err("the model is an `.onnx` file, not weights".into()));
     };
     let processor = match (engine, ProcessorKernels::fastest()) {
         (EmbedEngine::Own, processor) => processor.unwrap_or_else(ProcessorKernels::plain),

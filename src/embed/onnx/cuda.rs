@@ -18,7 +18,7 @@ use crate::machine;
 /// Name of the ONNX Runtime library with CUDA support in the model catalog.
 const LIBRARY: &str = EmbedDevice::Cuda.runtime_library();
 
-/// Driver device of Windows Subsystem for Linux, where the graphics cards are not listed.
+/// Device file of the graphics driver in Windows Subsystem for Linux, which does not list the graphics cards.
 const WSL_DRIVER: &str = "/dev/dxg";
 
 /// Loads the library and runs a test computation on the graphics card, so that a missing component is reported at once by
@@ -67,7 +67,7 @@ fn test_compute(runtime: Runtime) -> Result<()> {
     };
     if !CUDA::is_available().map_err(failed)? {
         return Err(cuda_unusable("the ONNX Runtime that this process loaded was built without CUDA")
-            .hint(format!("fetch another with `vic models pull {LIBRARY}`")));
+            .hint(format!("fetch one with CUDA support: `vic models pull {LIBRARY}`")));
     }
     let builder = runtime.builder(1).and_then(|it| Ok(it.with_config_entry("session.disable_cpu_ep_fallback", "1")?));
     let mut session = builder.and_then(|mut it| it.commit_from_memory(&relu_model())).map_err(failed)?;

@@ -14,11 +14,12 @@ use crate::error::{Error, ErrorCode, Result};
 pub(crate) struct EmbeddingTable {
     hidden: usize,
     words: WordTable,
-    /// For each position, the sum of its embedding and the embedding of segment 0.
+    /// For each token position, the sum of the position embedding and the embedding of segment 0.
     positions: Vec<f32>,
 }
 
-/// The embeddings of words. Half precision needs half the memory, and its error is far below that of 8-bit products.
+/// The word embeddings. Half precision takes half the memory of fp32, and its error is far below that of 8-bit
+/// products.
 enum WordTable {
     Half(Vec<f16>),
     Full(Vec<f32>),
@@ -31,7 +32,7 @@ impl EmbeddingTable {
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
         if width != hidden {
-            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` is {width} wide instead of {hidden}")));
+            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` has {width} columns instead of {hidden}")));
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),
@@ -70,7 +71,7 @@ impl EmbeddingTable {
         output.clear();
         output.resize(ids.len() * self.hidden, 0.0);
         if ids.len() * self.hidden > self.positions.len() {
-            return Err(Error::internal("more tokens than the model has positions"));
+            return Err(Error::internal("the text has more tokens than the model has positions"));
         }
         let rows = output.chunks_exact_mut(self.hidden).zip(self.positions.chunks_exact(self.hidden));
         for (id, (row, place)) in ids.iter().zip(rows) {

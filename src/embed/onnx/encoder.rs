@@ -14,10 +14,10 @@ use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Names of the outputs that are used of a ready-made model, in order of preference.
+/// Names of the output that is read from a model that comes as an `.onnx` file, in order of preference.
 const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
 
-/// An encoder with ONNX Runtime for one thread.
+/// Computes vectors in an ONNX Runtime session. Each worker thread has its own encoder.
 pub(crate) struct Encoder {
     session: Session,
     input: NetworkInput,
@@ -29,7 +29,8 @@ pub(crate) struct Encoder {
 enum NetworkInput {
     /// Embeddings of tokens, which are looked up before the run, for graphs that vic writes.
     Embeddings { lookup: Arc<EmbeddingTable>, buffer: Vec<f32> },
-    /// Token ids and the other inputs of ready-made models.
+    /// Token ids, and attention mask and token types if the network takes them, for models that come as an `.onnx`
+    /// file.
     Tokens { inputs: Vec<TokenInput> },
 }
 
@@ -53,7 +54,7 @@ impl TokenInput {
 }
 
 impl Encoder {
-    /// Opens a graph that vic has written, or a ready-made model if `lookup` is `None`.
+    /// Opens a graph that vic has written, or, if `lookup` is `None`, a model that comes as an `.onnx` file.
     pub(crate) fn open(
         runtime: Runtime,
         model: &Path,

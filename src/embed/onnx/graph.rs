@@ -25,7 +25,7 @@ pub(crate) const INPUT: &str = "embeddings";
 /// Name of the graph's output: the token vectors, of shape `[1, tokens, hidden]`.
 pub(crate) const OUTPUT: &str = "last_hidden_state";
 
-/// Domain of the operators that only ONNX Runtime has.
+/// Operator domain of the operators that ONNX Runtime adds to the ONNX standard.
 const CONTRIB: &str = "com.microsoft";
 /// Version of the standard ONNX operators; 17 is the first with `LayerNormalization`.
 const OPSET: i64 = 17;
@@ -49,7 +49,7 @@ impl Precision {
         }
     }
 
-    /// Returns a text that changes with everything in the precision that affects vectors, for the fingerprint.
+    /// Returns this precision's part of the fingerprint, which changes with everything that affects the vectors.
     pub(crate) fn fingerprint(self) -> String {
         match self {
             Precision::Fp32 => "fp32".into(),
@@ -58,8 +58,8 @@ impl Precision {
     }
 }
 
-/// Returns the maximum absolute value of a quantised weight. On processors without dot-product instructions the runtime
-/// adds two products in 16 bits, which would overflow with 8-bit weights, so that 7-bit weights are better.
+/// Returns the maximum absolute value of a quantised weight. On processors without dot-product instructions ONNX
+/// Runtime adds two products in 16 bits, which would overflow with 8-bit weights, so 7-bit weights are used there.
 fn largest_weight() -> i8 {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512vnni") && !std::arch::is_x86_feature_detected!("avxvnni") {

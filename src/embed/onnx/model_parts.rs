@@ -16,7 +16,7 @@ use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::embed::tokenizer::ModelTokenizer;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Returns a function that makes embedding functions with vic's own encoder, one for each thread.
+/// Returns a factory that each worker thread calls to create its embedding function, which runs vic's own encoder.
 pub(super) fn bert_worker(
     model: BertModel,
     lookup: Arc<EmbeddingTable>,
@@ -35,7 +35,8 @@ pub(super) fn load_cpu_runtime(store: &ModelStore) -> Result<Runtime> {
     Runtime::load(&store.library(EmbedDevice::Cpu.runtime_library())?, EmbedDevice::Cpu)
 }
 
-/// Returns a function that makes embedding functions with ONNX Runtime, each with its own session, one for each thread.
+/// Returns a factory that each worker thread calls to create its embedding function, which runs its own ONNX Runtime
+/// session.
 pub(super) fn onnx_worker(
     runtime: Runtime,
     file: PathBuf,
@@ -58,7 +59,8 @@ pub(super) fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
     Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
 }
 
-/// Opens the embedding table of a model that consists of weights; returns `None` for a ready-made network.
+/// Opens the embedding table of a model that consists of weights; returns `None` for an `.onnx` file, which contains
+/// its table.
 pub(super) fn open_lookup(
     spec: &ModelSpec,
     precision: Precision,

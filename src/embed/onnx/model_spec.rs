@@ -19,13 +19,13 @@ const RECIPE_FILE: &str = "vic.toml";
 /// File in which sentence-transformers models state the pooling mode.
 const POOLING_FILE: &str = "1_Pooling/config.json";
 
-/// File names of ready-made networks in the folder of a model, in order of preference.
+/// File names of an `.onnx` network in the folder of a model, in order of preference.
 const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"];
 
-/// Text that is reported as the precision of a ready-made network.
+/// Text that is reported as the precision of a model that comes as an `.onnx` file, because vic does not change it.
 const READY_MADE: &str = "as it is";
 
-/// Maximum number of tokens of a ready-made network if its `config.json` does not state it.
+/// Maximum number of tokens of an `.onnx` network if its `config.json` does not state it.
 const DEFAULT_POSITIONS: usize = 512;
 
 /// The files of a model and the settings for computing its vectors.
@@ -36,23 +36,23 @@ pub(crate) struct ModelSpec {
     pub(crate) network: Network,
 }
 
-/// The network of a model: weights, or a ready-made `.onnx` file.
+/// The network of a model: weights, or an `.onnx` file that comes with the model.
 pub(crate) enum Network {
     /// Weights, from which vic writes the ONNX graph.
     Weights {
         config: PathBuf,
         weights: PathBuf,
-        /// Folders in which the graph file is searched; it is written to the first that is writable.
+        /// Folders that are searched for the graph file. If none has it, it is written to the first writable folder.
         graphs: Vec<PathBuf>,
         /// SHA-256 of the weights from the catalog, verified when they were downloaded; `None` for a user's own model.
         checksum: Option<String>,
     },
-    /// A ready-made network in an `.onnx` file.
+    /// An `.onnx` file that comes with the model and is run unchanged.
     Onnx(PathBuf),
 }
 
 impl ModelSpec {
-    /// Finds a model by its name in the catalog, or at a path: that of its folder or of its `.onnx` file.
+    /// Finds a model by its name in the catalog, or by the path of its folder or of its `.onnx` file.
     pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
             return ModelSpec::from_path(store, Path::new(model));
@@ -159,7 +159,7 @@ impl ModelSpec {
 }
 
 impl Network {
-    /// Returns the precision in which the network computes: the requested one, unless the network is ready-made.
+    /// Returns the precision in which the network computes: the requested one, or `as it is` for an `.onnx` file.
     pub(crate) fn precision(&self, asked: Precision) -> &'static str {
         match self {
             Network::Weights { .. } => asked.name(),
@@ -167,7 +167,8 @@ impl Network {
         }
     }
 
-    /// Returns a text that changes with everything in the graph that affects vectors computed by ONNX Runtime.
+    /// Returns the graph's part of the fingerprint, which changes with everything that affects vectors from ONNX
+    /// Runtime.
     pub(crate) fn computation(&self, precision: Precision) -> String {
         match self {
             Network::Weights { .. } => graph_version(precision),
@@ -200,13 +201,13 @@ impl Network {
         Ok(format!("{}/{source}", graph_version(precision)))
     }
 
-    /// Returns the paths at which a file that belongs to the graph may be, in order of preference.
+    /// Returns the possible paths of a file that is kept beside the graph, in order of preference.
     pub(crate) fn candidate_paths(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
         folders.iter().map(move |it| it.join(name))
     }
 
-    /// Writes a file that belongs to the graph to the first folder that is writable, and returns its path.
+    /// Writes a file into the first writable folder for graphs, and returns its path.
     pub(crate) fn write_beside_graph(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let mut last = Error::internal("the model has no folder for its graph");
         for place in self.candidate_paths(name) {

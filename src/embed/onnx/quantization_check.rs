@@ -15,20 +15,22 @@ use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::embed::sample::sample_texts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// File that records that int8 is refused for a model: its identity, and the reason.
+/// File that is written when a model fails the check. It holds the identity of the model's graph and the reason.
 const REFUSAL_FILE: &str = "model.int8.refused";
 
 /// Number of texts, of 10 to 300 words, whose vectors are compared.
 const TEXTS: usize = 24;
 
-/// Minimum mean cosine for vic's own encoder, which has one scale per token; MiniLM reaches 0.998.
+/// Minimum mean cosine of int8 and fp32 vectors for vic's own encoder, which has one scale per token; MiniLM reaches
+/// 0.998.
 const MIN_COSINE_BERT: f32 = 0.995;
 
-/// Minimum mean cosine for ONNX Runtime, which has one scale per text; MiniLM reaches 0.9947, with the same search results.
+/// Minimum mean cosine of int8 and fp32 vectors for ONNX Runtime, which has one scale per text; MiniLM reaches 0.9947,
+/// with the same search results.
 const MIN_COSINE_RUNTIME: f32 = 0.99;
 
 /// Returns the mean cosine between int8 and fp32 vectors, computed by the engine that runs the model on this machine.
-/// Returns `None` for a ready-made network, which vic did not quantise. Takes seconds.
+/// Returns `None` for a model that comes as an `.onnx` file, which vic did not quantise. Takes seconds.
 ///
 /// # Errors
 /// [`ErrorCode::FailedPrecondition`] if the vectors differ too much; other errors if files are damaged or ONNX Runtime is
@@ -47,7 +49,8 @@ pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> 
             onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
         }
     };
-    // Writes the fp32 graph into a temporary folder, because it is four times as large and needed only once.
+    // Writes the fp32 graph into a temporary folder, because it is four times as large as the int8 graph and needed
+    // only once.
     let folder = tempfile::tempdir_in(store.write_dir()).io_context("create a folder in", store.write_dir())?;
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
@@ -85,7 +88,7 @@ pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result
 }
 
 fn require_cosine(model: &str, cosine: f32, least: f32) -> Result<f32> {
-    // This comparison also rejects NaN.
+    // Also rejects NaN, because every comparison with NaN is false.
     if cosine >= least {
         return Ok(cosine);
     }

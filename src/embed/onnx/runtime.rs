@@ -22,9 +22,9 @@ static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 static LOAD_LOCK: Mutex<()> = Mutex::new(());
 
 /// Turns off the telemetry of ONNX Runtime for this process and its children. Call this first in `main`, while there is
-/// only one thread. If it is not called, ONNX Runtime is not loaded.
+/// only one thread. Without this call, vic refuses to load ONNX Runtime.
 pub fn disable_telemetry() {
-    // Ignores an error, because without the variable every attempt to load a model fails.
+    // Ignores an error here, because [`Runtime::load`] checks later that the variable is set, and fails if it is not.
     vic_system::environment::set_variable_before_threads(TELEMETRY_VARIABLE, "1").ok();
 }
 
@@ -60,7 +60,8 @@ impl Runtime {
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
             onnx_arena::ensure_created(self.environment)?;
-            // Allocates the weights outside the arena, because it could otherwise never return memory.
+            // Allocates the weights outside the arena, because an arena that holds them could never return its memory
+            // to the system.
             Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };
         load_session(model, in_arena())
@@ -76,7 +77,8 @@ impl Runtime {
             .with_inter_op_spinning(false)?
             // Turns off memory patterns: the runtime would keep one for each text length, and there are hundreds.
             .with_memory_pattern(false)?
-            // Turns off this fused operator: it is several times slower than its parts on processors without its fast path.
+            // Turns off this fused operator: it is several times slower than separate operators on processors without
+            // its fast path.
             .with_disabled_optimizers("SkipLayerNormFusion")?
             .with_log_level(LogLevel::Error)?;
         Ok(match self.device {

@@ -65,7 +65,7 @@ impl State {
 struct Job {
     text: String,
     reply: oneshot::Sender<Result<Vector>>,
-    /// Permit for the place of a passage in the queue, released when the job is done.
+    /// Permit that counts a passage against the length limit of the queue; released when the job is done.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -162,7 +162,7 @@ impl Drop for WorkerThreads {
 impl Queue {
     fn push(&self, lane: impl FnOnce(&mut State) -> &mut VecDeque<Job>, job: Job) {
         lane(&mut self.lock()).push_back(job);
-        // Notifies all threads, because a single one might serve the other queues.
+        // Wakes all threads, because a single woken thread might serve a different queue.
         self.arrived.notify_all();
     }
 
@@ -188,7 +188,7 @@ impl Queue {
                 continue;
             }
             let begun = Instant::now();
-            // Catches panics, because without this thread its queue might never be served.
+            // Catches panics, because a panic would end this thread, and its queue might then never be served.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(
                 outcome.unwrap_or_else(|_| Err(Error::internal("the model runtime failed with an internal error"))),

@@ -26,7 +26,7 @@ pub(super) const CONCURRENT_REQUESTS: usize = 2;
 /// Maximum length of a text in estimated tokens, special tokens included; every common embedding model accepts this length.
 pub(super) const MAX_TOKENS: usize = 512;
 
-/// A text that every model can embed, to test a server.
+/// A text that every model can embed. It is sent to test whether a server works.
 pub(super) const PROBE: &str = "probe";
 
 /// The protocol of an embedding server.
@@ -35,10 +35,12 @@ pub(super) trait Wire: Send + Sync {
     /// Embeds one batch of texts with one request, which is retried while the server is busy.
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure>;
 
-    /// Returns a text that distinguishes models of the same name, for the fingerprint.
+    /// Returns the part of the fingerprint that distinguishes models of the same name: a digest of the weights, or the
+    /// address of the server.
     ///
     /// # Errors
-    /// The server cannot report it now. This must be an error, because another text would count as another model.
+    /// The server cannot report the digest now. A substitute must not be returned, because the model would then count
+    /// as another one.
     async fn weights(&self) -> Result<String>;
 }
 
@@ -162,7 +164,7 @@ fn check_and_normalise(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vec
     Ok(vectors)
 }
 
-/// Checks that every vector is as long as the vector of the probe was.
+/// Checks that every vector has `dimension` numbers, as many as the vector of the probe text at startup.
 pub(super) fn check_dimension(vectors: &[Vector], dimension: usize) -> Result<()> {
     match vectors.iter().find(|it| it.len() != dimension) {
         None => Ok(()),

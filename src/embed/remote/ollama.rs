@@ -46,8 +46,8 @@ struct Tag {
     digest: String,
 }
 
-/// Connects to the server, checks that the model runs there if the privacy mode forbids to forward texts, and determines
-/// the length of its vectors and the digest of its weights.
+/// Connects to the server, and determines the length of the model's vectors and the digest of its weights. If the
+/// privacy mode forbids sending texts to other machines, also checks that the server does not forward them.
 pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
     let key = config.ollama_key.as_deref();
     let client = egress::open_client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
@@ -139,7 +139,7 @@ pub(crate) async fn remote_host_of_model(
 pub(crate) fn forwarded_model_error(model: &str, place: &str, mode: PrivacyMode) -> Error {
     Error::new(
         ErrorCode::PermissionDenied,
-        format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
+        format!("the privacy mode `{}` forbids model `{model}`: Ollama forwards it to `{place}`", mode.name()),
     )
     .hint("choose a model that runs on this machine")
 }

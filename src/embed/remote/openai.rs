@@ -35,7 +35,7 @@ struct Item {
     embedding: Numbers,
 }
 
-/// A vector in a response. Servers that do not support `encoding_format` return lists of numbers.
+/// A vector in a response. Servers that do not support `encoding_format` return lists of numbers instead of base64.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {

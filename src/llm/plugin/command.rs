@@ -24,7 +24,8 @@ use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 use crate::{config, egress};
 
-/// How long to wait for the end of the output after a plugin has ended, because processes that it left may keep it open.
+/// Maximum wait for the end of a plugin's output after the plugin has exited, because its child processes may keep the
+/// pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
 /// Maximum length in bytes of a script's first line (`#!`) that the system reads.
@@ -84,7 +85,7 @@ impl PluginCommand {
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
             return Err(Error::invalid("the command has no program, or contains a NUL character")
-                .hint("vic llm use command python3 plugin.py"));
+                .hint("give a program, for example: vic llm use command python3 plugin.py"));
         }
         let folder = std::path::absolute(folder).io_context("resolve", folder)?;
         let program = if program.contains('/') { folder.join(program) } else { find_in_path(program)? };
@@ -120,7 +121,7 @@ impl PluginCommand {
 
     fn check_folder(&self) -> Result<()> {
         let folder = &self.folder;
-        let cure = "choose it again in an existing folder: vic llm use command ...";
+        let cure = "choose the command again in an existing folder: vic llm use command ...";
         match std::fs::metadata(folder) {
             Ok(it) if !it.is_dir() => {
                 let text = format!("the plugin runs in `{}`, which is not a folder", folder.display());
@@ -150,7 +151,7 @@ impl PluginCommand {
             check_script(&script)?;
             if !self.files.iter().any(|it| it.has_path(&script)) {
                 let text = format!("the script `{}` did not exist when the plugin was chosen", script.display());
-                let cure = "choose it again: vic llm use command ...";
+                let cure = "choose the command again: vic llm use command ...";
                 return Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure));
             }
         }
@@ -173,14 +174,14 @@ impl PluginCommand {
         let text = serde_json::to_vec(request).map_err(Error::internal)?;
         if text.len() > limits.request_bytes {
             let (bytes, most) = (text.len(), limits.request_bytes);
-            return Err(Error::invalid(format!("the request has {bytes} bytes; plugins get at most {most} bytes")));
+            return Err(Error::invalid(format!("a request to a plugin has {bytes} bytes, but the limit is {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
         let said = self.run(text, limits, mode).await.map_err(|error| with_network_hint(error, mode))?;
         let value: Value = serde_json::from_slice(&said).map_err(|error| {
             let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
             let what = match (said.is_empty(), error.is_eof()) {
-                (true, _) => "said nothing".to_string(),
+                (true, _) => "printed nothing".to_string(),
                 (false, true) => format!("printed incomplete JSON: `{shown}`"),
                 (false, false) => format!("printed something that is not valid JSON: `{shown}`"),
             };
@@ -203,7 +204,8 @@ impl PluginCommand {
         let running = PluginProcess::start(command, TaskId::random()?.0)
             .map_err(|it| seccomp::filter_error(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.exchange(running, request, limits).await;
-        // Kills leftover processes before the answer is used, on the blocking pool, because this waits for them.
+        // Kills leftover processes before the answer is used; on the blocking pool, because the drop waits until they
+        // have ended.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
         outcome
     }
@@ -334,8 +336,8 @@ fn status_text(status: ExitStatus) -> String {
     }
 }
 
-/// Reads at most `most` bytes into `into`. Stops at the limit and returns true, or with `on` reads to the end and discards
-/// the rest, so that the writer does not block.
+/// Reads at most `most` bytes into `into`. At the limit it stops and returns true; with `on` it reads to the end
+/// instead and discards the rest, so that the writer does not block.
 async fn read_limited(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
     let Some(mut source) = source else { return false };
     let mut piece = [0_u8; 8_192];

@@ -37,7 +37,7 @@ impl HashedFile {
     /// the command's working directory.
     ///
     /// # Errors
-    /// `NotFound`; `PermissionDenied`: a file is a link or not a file, or other users may change it.
+    /// `NotFound`; `PermissionDenied`: a path is a link or not a regular file, or other users may change the file.
     pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
         let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
         let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
@@ -63,7 +63,7 @@ impl HashedFile {
 
 /// Checks that the current hash `found` of a file is the recorded one, `sealed`.
 pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
-    let cure = "choose it again: vic llm use command ...";
+    let cure = "choose the command again: vic llm use command ...";
     let found = found.map_err(|error| match error.code {
         ErrorCode::NotFound => error.hint(cure),
         _ => error,
@@ -71,7 +71,7 @@ pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Re
     if found == sealed {
         return Ok(());
     }
-    let text = format!("`{}` is another {kind} than the one that was chosen", path.display());
+    let text = format!("`{}` has changed: it is not the {kind} that was chosen", path.display());
     Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
 }
 
@@ -108,11 +108,11 @@ pub(super) fn is_program(metadata: &Metadata) -> bool {
 /// Checks that a program belongs to this user or root, and that no other user can change it; returns its hash.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is not a program, or other users may change it.
+/// `NotFound`; `PermissionDenied`: the file is not executable, or other users may change it.
 pub(super) fn hash_program(program: &Path) -> Result<String> {
     let metadata = std::fs::metadata(program).io_context("run", program)?;
     if !is_program(&metadata) {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a program", program.display())));
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not executable", program.display())));
     }
     hash_owned_file(program, &metadata)
 }
@@ -120,12 +120,12 @@ pub(super) fn hash_program(program: &Path) -> Result<String> {
 /// Like [`hash_program`], for a file named in the arguments.
 ///
 /// # Errors
-/// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.
+/// `NotFound`; `PermissionDenied`: the path is a link or not a regular file, or other users may change the file.
 fn hash_argument_file(path: &Path) -> Result<String> {
     let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
+        let text = format!("`{}` is not run, because it is a symbolic link, whose target may change", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
     }
     if !metadata.is_file() {
@@ -138,7 +138,7 @@ fn hash_owned_file(path: &Path, metadata: &Metadata) -> Result<String> {
     let us = rustix::process::geteuid().as_raw();
     let owned = metadata.uid() == us || metadata.uid() == 0;
     if !owned || metadata.mode() & OTHERS_WRITE_MODE != 0 {
-        let text = format!("`{}` is not run, because others may change it", path.display());
+        let text = format!("`{}` is not run, because other users may change it", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", path.display())));
     }
     let mut hasher = blake3::Hasher::new();

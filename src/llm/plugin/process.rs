@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use tokio::process::{Child, Command};
 
-/// Environment variable that holds the mark of a run, by which its processes are recognized.
+/// Environment variable that holds the unique mark of a run, by which all processes of the run are recognized.
 pub(super) const MARK_VARIABLE: &str = "VIC_PLUGIN_RUN";
 /// Time limit of the cleanup; if processes are started faster than they are killed, the remaining ones keep running.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(800);
@@ -61,7 +61,8 @@ impl PluginProcess {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap_orphans(&table);
-            // Ends only after two scans without processes, because the process table may change during a scan.
+            // Ends the cleanup only after two scans that find no process, because the process table may change during a
+            // scan.
             let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.is_ending(&table));
             if was_over && is_over {
                 return;

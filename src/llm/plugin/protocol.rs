@@ -33,15 +33,15 @@ pub struct PluginRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PluginTask {
-    /// Turn a question into a query.
+    /// Turn a question into a graph query.
     ToQuery {
         /// The question of the user.
         question: String,
-        /// Names that a query may use.
+        /// Names of types, relations and more that a graph query may use.
         #[serde(default)]
         schema: SchemaHints,
     },
-    /// Answer a question from the rows of a query.
+    /// Answer a question from the result rows of a graph query.
     Answer {
         /// The question of the user.
         question: String,
@@ -54,7 +54,7 @@ pub enum PluginTask {
     AugmentProposals {
         /// The content of a `proposals.json` file.
         proposals: Value,
-        /// Truncated texts that are evidence for the proposals, by chunk.
+        /// Truncated texts that are evidence for the proposals, by chunk id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence_chunks: Option<BTreeMap<String, String>>,
         /// Maximum number of proposals to add.
@@ -64,7 +64,7 @@ pub enum PluginTask {
     ToolLoopStep {
         /// The question of the user.
         question: String,
-        /// Names that a query may use.
+        /// Names of types, relations and more that a graph query may use.
         #[serde(default)]
         schema: SchemaHints,
         /// The tools that the plugin may call.
@@ -90,9 +90,9 @@ pub struct SchemaHints {
     pub relation_signatures: Vec<String>,
     /// Constraints on relations.
     pub relation_constraints: Vec<String>,
-    /// Names of contexts.
+    /// Names of contexts in which facts of the graph hold.
     pub contexts: Vec<String>,
-    /// Names of times.
+    /// Names of times at which facts of the graph hold.
     pub times: Vec<String>,
 }
 
@@ -149,10 +149,10 @@ pub struct TranscriptStep {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PluginResponse {
-    /// A query as JSON.
+    /// A graph query as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_ir_v1: Option<Value>,
-    /// A query as text.
+    /// A graph query as AxQL text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axql: Option<String>,
     /// The answer to the question.
@@ -183,7 +183,7 @@ pub struct PluginResponse {
 pub struct SchemaHintUpdate {
     /// Id of the proposal.
     pub proposal_id: String,
-    /// Name of its schema.
+    /// Name of the schema to assign.
     pub schema_hint: String,
 }
 
@@ -209,7 +209,7 @@ pub struct FinalAnswer {
     /// The sources of the answer: ids from tool results.
     #[serde(default)]
     pub citations: Vec<String>,
-    /// Queries that the plugin used for the answer.
+    /// Queries that the plugin says it used for the answer.
     #[serde(default)]
     pub queries: Vec<String>,
     /// Remarks of the plugin.

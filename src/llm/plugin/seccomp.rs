@@ -17,7 +17,7 @@ pub(super) fn confine(command: &mut Command) -> Result<()> {
 
 /// Returns the error for a confined command that did not start; `None` if the filter was not the cause.
 pub(super) fn filter_error(error: &io::Error) -> Option<Error> {
-    network_filter::was_refused(error).then(|| cannot_confine("the system refuses the filter"))
+    network_filter::was_refused(error).then(|| cannot_confine("the system refuses the system call filter"))
 }
 
 /// Checks, without starting a command, that network access can be denied on this machine.

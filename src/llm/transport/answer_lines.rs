@@ -8,8 +8,8 @@ use crate::egress;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::{LlmRequest, Timeouts};
 
-/// Maximum bytes of a line; a longer one is an error. A line with one token has some hundred bytes, but servers that do not
-/// stream send a whole answer in one line.
+/// Maximum bytes of a line; a longer one is an error. A line with one token has a few hundred bytes, but servers that
+/// do not stream send a whole answer in one line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Reads the lines of a streamed response.
@@ -24,7 +24,8 @@ pub(super) struct AnswerLines {
 }
 
 impl AnswerLines {
-    /// Makes a reader that reads until `deadline` at the latest. `place` is the server's address, for error messages.
+    /// Creates a reader of a response, which fails with a timeout after `deadline`. `place` is the server's address,
+    /// for error messages.
     pub(super) fn new(
         response: reqwest::Response,
         place: String,
@@ -96,7 +97,7 @@ impl AnswerLines {
     pub(super) fn unparsable(&self, what: &str) -> Error {
         let shown: String = what.chars().take(120).collect();
         Error::new(ErrorCode::FailedPrecondition, format!("`{}` gave no usable answer: `{shown}`", self.place))
-            .hint("check that the configured address is the right server")
+            .hint("check that the configured address is that of the model server")
     }
 
     /// Returns the error for a connection that the server closed before the end of the answer.

@@ -44,7 +44,8 @@ impl Transport for CommandBackend {
     }
 
     async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        // Excludes images, which the plugin protocol does not have. A plugin does not report its models.
+        // Assumes default limits, because a plugin does not report its models. Excludes images, which the plugin
+        // protocol lacks.
         let mut model = ModelCapability::with_defaults(self.model.as_str().into());
         model.workloads = vec![WorkloadKind::Chat, WorkloadKind::Tool];
         Ok(vec![model])

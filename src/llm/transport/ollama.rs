@@ -63,7 +63,7 @@ impl Ollama {
         }
         let mut body = json!({
             "model": model, "messages": messages, "stream": true, "keep_alive": KEEP_ALIVE, "options": options,
-            // Switches thinking off, which would use up the tokens of the answer.
+            // Switches off the model's thinking, which would use up the tokens of the answer.
             "think": false,
         });
         if let Some(schema) = &request.schema {
@@ -149,7 +149,7 @@ impl Transport for Ollama {
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "api/tags");
-        let tags = server::list_models(&client, &url, "models", "is it an Ollama server?").await;
+        let tags = server::list_models(&client, &url, "models", "check that an Ollama server runs there").await;
         let tags = tags.map_err(|error| self.with_hint(&self.server.model, error))?;
         let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
         let looks = stream::iter(names).map(|name| self.model_capability(&client, name)).buffered(CONCURRENT_QUERIES);

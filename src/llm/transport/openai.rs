@@ -18,7 +18,8 @@ use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 
-/// Maximum number of tool calls in one answer. Pieces of a call have its index; a larger index is an error.
+/// Maximum number of tool calls in one answer. Each streamed piece of a call has the index of the call; an index of
+/// this or more is an error.
 const MAX_CALLS: usize = 64;
 
 /// An OpenAI-compatible server and its default model.
@@ -29,11 +30,11 @@ pub(super) struct OpenAi {
 /// A parser of a streamed answer.
 struct OpenAiAnswer {
     lines: AnswerLines,
-    /// Whether the server does not stream, and answers with one JSON object.
+    /// True if the server does not stream, but sends the answer as one JSON object.
     whole: bool,
     finish: Option<FinishReason>,
     usage: Usage,
-    /// Tool calls as far as their pieces have arrived.
+    /// Tool calls, assembled from the pieces that have arrived so far.
     calls: Vec<ToolCall>,
 }
 
@@ -129,11 +130,11 @@ impl Transport for OpenAi {
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "v1/models");
-        let models = server::list_models(&client, &url, "data", "is it an OpenAI-compatible server?")
+        let models = server::list_models(&client, &url, "data", "check that an OpenAI-compatible server runs there")
             .await
             .map_err(with_hint)?;
-        // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the trained
-        // one.
+        // Queries another endpoint of llama.cpp for the actual context size, because the model list has only the size
+        // with which the model was trained.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
         let started_with = if is_llama { self.server_context(&client).await } else { None };
         let model = |it: &Value| {
@@ -270,7 +271,7 @@ impl OpenAiAnswer {
     }
 }
 
-/// Replaces the default hint for an unreachable server by one that names the setting.
+/// Replaces the default hint for an unreachable server by one that names the setting of the address.
 fn with_hint(error: Error) -> Error {
     match error.hint.as_deref() {
         Some(SERVER_UNREACHABLE_HINT) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),

@@ -457,8 +457,8 @@ async fn oversized_valid_answer_is_rejected() {
     let json = |json: &str| answer(200, "application/json", &(json.to_string() + &" ".repeat(64 << 20)));
     let server = Server::start(move |_, _| json(r#"{"models":[],"data":[]}"#)).await;
     let servers: [(Box<dyn Transport>, &str); 2] = [
-        (Box::new(Ollama::new(&server.address, None, "m")), "is it an Ollama server?"),
-        (Box::new(OpenAi::new(&server.address, None, "m")), "is it an OpenAI-compatible server?"),
+        (Box::new(Ollama::new(&server.address, None, "m")), "check that an Ollama server runs there"),
+        (Box::new(OpenAi::new(&server.address, None, "m")), "check that an OpenAI-compatible server runs there"),
     ];
     for (model, doubt) in servers {
         let error = model.capabilities(PrivacyMode::LocalOnly).await.unwrap_err();

@@ -8,10 +8,11 @@ use crate::skills::layout::reading_order::Row;
 const MAX_HEADING_CHARS: usize = 120;
 /// Minimum ratio of the letter size of a heading to that of the text, for sizes from a PDF.
 const MIN_SIZE_RATIO: f32 = 1.15;
-/// The same ratio for sizes measured on an image, where the heights of word boxes depend on their letters.
+/// Minimum ratio of the letter size of a heading to that of the text on an image, where sizes are less exact, because
+/// the height of a word's box depends on its letters.
 const MIN_SIZE_RATIO_ON_PICTURE: f32 = 1.4;
 
-/// Finds headings. Those with the largest size on the page get level 1.
+/// Finds headings. The headings with the largest letters on the page get level 1.
 pub(super) fn find_headings(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let Some(usual) = usual_size(page) else { return Vec::new() };
     let least = usual * if page.measured { MIN_SIZE_RATIO } else { MIN_SIZE_RATIO_ON_PICTURE };

@@ -10,7 +10,7 @@ use crate::skills::layout::reading_order::Row;
 
 /// Maximum length of a label, in characters; longer text is a sentence.
 const MAX_LABEL_CHARS: usize = 40;
-/// Maximum number of words in a label; more are a sentence.
+/// Maximum number of words in a label; a text with more words is a sentence.
 const MAX_LABEL_WORDS: usize = 6;
 /// Maximum length of a value, in characters; longer text is running text.
 const MAX_VALUE_CHARS: usize = 200;
@@ -61,7 +61,7 @@ fn pair_in_piece(page: &Page, at: usize) -> Option<LabelValue> {
     is_fact(label, value).then(|| LabelValue { line: fact_line(label, value), area: piece.clone(), pieces: vec![at] })
 }
 
-/// Returns whether this is a label with its value: not a sentence with a colon, and not an empty form field.
+/// Returns whether the two texts are a label and its value, rather than a sentence with a colon or an empty form field.
 fn is_fact(label: &str, value: &str) -> bool {
     let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
     let is_sentence = label.starts_with(char::is_lowercase)

@@ -59,7 +59,7 @@ pub(in crate::skills) struct Page {
     pub(in crate::skills) fields: Vec<Field>,
     /// Number of clockwise quarter turns that made the page upright.
     pub(in crate::skills) quarter_turns: u8,
-    /// Whether letter sizes come from a PDF rather than from an image.
+    /// True if letter sizes come from a PDF; false if they are estimated from an image.
     pub(in crate::skills) measured: bool,
 }
 
@@ -71,7 +71,7 @@ pub(in crate::skills) struct Structure {
     pub(in crate::skills) region: Region,
 }
 
-/// A structure before sorting: its text, and the pieces that it consists of.
+/// A structure before sorting: its text, and the pieces of text that it consists of.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StructureMatch {
     pub(super) kind: BlockKind,

@@ -93,8 +93,8 @@ pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
     ordered
 }
 
-/// Recursive XY cut along white stripes: vertically between columns; else horizontally at a stripe with columns above or
-/// below it; else at the widest horizontal stripe.
+/// Sorts the areas in `part` into reading order by a recursive XY cut along white stripes: vertically between columns;
+/// else horizontally at a stripe with columns above or below it; else at the widest horizontal stripe.
 fn xy_cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     if let Some(at) = column_gap(places, &part) {
         let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
@@ -121,7 +121,8 @@ fn xy_cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     }
 }
 
-/// Returns where the widest stripe between two columns begins. A column has several areas; single areas form a row.
+/// Returns the left edge of the widest vertical white stripe, if it separates two columns. Each side must have several
+/// areas, because single areas side by side are a row.
 fn column_gap(places: &[&Piece], part: &[usize]) -> Option<f32> {
     let mut along: Vec<_> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
     let at = widest_stripe(&white_stripes(&mut along))?.start;

@@ -18,7 +18,7 @@ static OPENING_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
     Regex::new(words).expect("a constant")
 });
-/// Labels beside or below a signature line.
+/// Labels beside or below a signature line, such as `Name` or `Date`.
 static PART_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
     Regex::new(words).expect("a constant")
@@ -28,7 +28,7 @@ static SIGNATURE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{
 
 /// First line of a signature block in which no name was found.
 const UNSIGNED_TITLE: &str = "Signatures";
-/// Words for a signature anywhere in a line with a blank to fill in.
+/// Words for a signature; they may be anywhere in a line that also has a blank to fill in.
 static SIGNATURE_WORDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
 
@@ -84,7 +84,8 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     }
     let named = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS)).count();
     let parts = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS) || has(row, &SIGNATURE_LINE)).count();
-    // A lone `Signature` in a table of contents, or `Name ____` on a form, is not a signature block.
+    // Requires more than one sign of a signature block, because a lone `Signature` in a table of contents, or `Name
+    // ____` on a form, is not one.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
         // A block that begins with a signature line needs no label: the names below the line are enough.

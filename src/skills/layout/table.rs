@@ -6,11 +6,11 @@ use crate::skills::layout::reading_order::{Row, white_stripes};
 
 /// Minimum number of rows of a table without drawn lines; fewer may be aligned by chance.
 const MIN_ROWS: usize = 3;
-/// A column whose cells have at least this many letters on average is running text.
+/// A column whose cells have at least this many letters on average is running text, not part of a table.
 const PROSE_LETTERS: usize = 32;
 /// Ends of drawn lines up to this far apart, in points, touch each other.
 const TOUCH_DISTANCE: f32 = 3.0;
-/// Maximum number of cells; more are a crossword.
+/// Maximum number of cells of a table. A larger grid, such as a crossword, is not returned as a table.
 const MAX_CELLS: usize = 20_000;
 
 /// Finds tables, first those with drawn lines, because their cells are certain.
@@ -54,7 +54,7 @@ fn are_touching(a: &Rule, b: &Rule) -> bool {
         && b.top <= a.bottom + TOUCH_DISTANCE
 }
 
-/// Puts the pieces into the grid formed by these drawn lines.
+/// Puts the pieces of text into the cells of the grid that these drawn lines form.
 fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMatch> {
     let upright = |it: &&Rule| it.bottom - it.top > it.right - it.left;
     let (uprights, levels): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(upright);
@@ -86,7 +86,7 @@ fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMa
     };
     cells.retain(|row| row.iter().any(|it| !it.is_empty()));
     let filled = cells.iter().flatten().filter(|it| !it.is_empty()).count();
-    // A frame with words in it is not a table.
+    // Requires two rows and four filled cells, because a frame around words is not a table.
     (cells.len() >= 2 && filled >= 4).then(|| to_match(&cells, area, pieces))
 }
 
@@ -112,7 +112,7 @@ fn to_match(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> Structure
     StructureMatch { kind: BlockKind::Table, text, area, pieces }
 }
 
-/// Finds sequences of rows whose pieces leave the same white stripes.
+/// Finds tables without drawn lines: sequences of rows whose pieces leave the same vertical white stripes.
 fn aligned_tables(page: &Page, rows: &[Row], used: &[bool]) -> Vec<StructureMatch> {
     let mut finds = Vec::new();
     let free: Vec<(&Row, Vec<usize>)> =

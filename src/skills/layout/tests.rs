@@ -272,7 +272,8 @@ fn reading_order_follows_columns() {
 fn turned_page_has_regions_as_displayed() {
     let mut page = page(&[(60.0, 80.0, 10.0, "Total: EUR 5")]);
     page.quarter_turns = 1;
-    // Turned clockwise to be upright: the upper left corner of the upright page was the lower left one before.
+    // The page was turned clockwise to be upright, so its upper left corner is the lower left corner of the page in the
+    // file.
     let region = find_structure(&page)[0].region;
     assert!((region.left - 0.1).abs() < 1e-5 && (region.bottom - 0.9).abs() < 1e-5, "{region:?}");
 }

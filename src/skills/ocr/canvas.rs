@@ -1,10 +1,11 @@
-//! White canvas to which an image is added row by row and which shrinks it meanwhile.
+//! A white canvas to which an image is added row by row, and which shrinks the image at the same time.
 //!
-//! An image of 100 million pixels takes 400 MB in memory; the canvas needs only one row of it, and the shrunk result.
+//! An image of 100 million pixels takes 400 MB in memory; the canvas takes only the memory of one image row and of the
+//! shrunk result.
 
 use image::{Rgb, RgbImage};
 
-/// The canvas, and the sums of its row that is being filled.
+/// The canvas, and the sums of the pixels in the canvas row that is being filled.
 pub(super) struct Canvas {
     height: u32,
     channels: usize,
@@ -12,8 +13,8 @@ pub(super) struct Canvas {
     columns: Vec<u32>,
     /// For each column of the canvas, the number of pixels of an image row that it combines.
     pixels_per_column: Vec<u32>,
-    /// Sums of the pixels added to row `at` of the canvas. They fit 32 bits: one side of the canvas for a large image is
-    /// as long as allowed, so no canvas pixel combines more than about 25,000 of 100 million pixels.
+    /// Sums of the pixels added to row `at` of the canvas. 32 bits are enough: the longer side of a large image is
+    /// shrunk only to the maximum length, so no canvas pixel combines more than about 25,000 of 100 million pixels.
     sums: Vec<[u32; 3]>,
     summed: u32,
     at: u32,
@@ -78,7 +79,7 @@ impl Canvas {
     }
 }
 
-/// Maps index `number` of `of` to an index of `among`.
+/// Scales an index `number` below `of` to an index below `among`.
 fn scale_index(number: u32, of: u32, among: u32) -> u32 {
     (u64::from(number) * u64::from(among) / u64::from(of)) as u32
 }

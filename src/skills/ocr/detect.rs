@@ -30,7 +30,7 @@ const PIECE_THRESHOLD: f32 = 0.5;
 const GROWTH_FACTOR: f32 = 1.6;
 /// Pieces with a shorter side, in pixels of the map, are specks and are dropped.
 const MIN_PIECE_SIDE: f32 = 2.5;
-/// Maximum number of pieces on a page; more are noise, and only the largest are kept.
+/// Maximum number of pieces on a page. If there are more, only the largest are kept, because the others are noise.
 const MAX_PIECES: usize = 2_000;
 /// Minimum aspect ratio of a piece whose direction is trusted; other pieces take the direction of the page.
 const TRUSTED_ASPECT: f32 = 4.0;
@@ -222,7 +222,7 @@ pub(crate) fn page_direction(slabs: &[TextBox]) -> Point {
         if slab.aspect() >= TRUSTED_ASPECT {
             angles.push((slab.direction.y.atan2(slab.direction.x), slab.length));
         } else if slab.aspect() <= 1.0 / TRUSTED_ASPECT {
-            // A tall piece shows the skew of the page as well as a long one.
+            // Also uses tall pieces, because they show the skew of the page as well as long ones.
             angles.push((slab.direction.y.atan2(slab.direction.x), slab.height));
         }
     }

@@ -15,7 +15,8 @@ use crate::skills::ocr::row_decoder;
 /// Maximum number of pixels of a progressive JPEG: its coefficients take up to six bytes per pixel in addition to the
 /// pixels.
 const MAX_PROGRESSIVE_PIXELS: u64 = 32_000_000;
-/// Maximum number of pages of one TIFF file. Real ones are faxes of some dozens; a longer chain of pages is a loop.
+/// Maximum number of pages of one TIFF file. Real files are faxes of some dozens of pages; a longer chain of pages is a
+/// loop.
 const MAX_PAGES: u32 = 2_000;
 
 /// Returns the number of pages of an image file: 1, unless it is a TIFF with more.

@@ -15,11 +15,13 @@ use crate::skills::ocr::text_box::{Point, TextBox};
 
 /// Number of pieces recognized to judge a direction.
 const SAMPLE_SIZE: usize = 5;
-/// Preferred aspect ratio of the pieces in a sample: these show the direction best for the time they take.
+/// Preferred aspect ratio of the pieces in a sample: pieces of about this ratio show the direction best for the time
+/// they take.
 const SAMPLE_ASPECT: f32 = 10.0;
 /// A sample with a mean confidence above this is the right way up: upside down, the confidence is far lower.
 const UPRIGHT_CONFIDENCE: f32 = 0.92;
-/// A piece is tall from this ratio of height to length: its text runs up or down, or is a single narrow character.
+/// A piece is tall if its ratio of height to length is at least this: its text runs up or down, or is a single narrow
+/// character.
 const TALL_RATIO: f32 = 1.5;
 /// A piece with a larger ratio of height to length is not a single character.
 const MAX_CHARACTER_RATIO: f32 = 2.5;
@@ -33,7 +35,7 @@ pub(crate) struct TextPiece {
     pub(crate) reading: Recognition,
 }
 
-/// The pieces of a page with one of the possible directions; those of the sample are recognized already.
+/// The pieces of a page in one of its possible orientations; those of the sample are already recognized.
 struct Candidate {
     slabs: Vec<TextBox>,
     readings: Vec<Option<Recognition>>,
@@ -82,7 +84,7 @@ fn is_on_its_side(slabs: &[TextBox]) -> bool {
     tall > wide
 }
 
-/// Converts a box on the image turned clockwise by a quarter back to the original image.
+/// Converts a box from the image that was turned clockwise by a quarter to the original image.
 fn undo_rotation(slab: TextBox, picture: &RgbImage) -> TextBox {
     let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
     TextBox { centre, direction: slab.direction.clockwise().scaled(-1.0), ..slab }
@@ -104,7 +106,7 @@ fn read_sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextB
     Ok(Candidate { slabs, readings, confidence })
 }
 
-/// Recognizes the pieces outside the sample.
+/// Recognizes the pieces that are not in the sample, and returns all pieces of the page.
 fn read_rest(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<TextPiece>> {
     let Candidate { slabs, readings, .. } = candidate;
     let mut pieces = Vec::with_capacity(slabs.len());

@@ -13,7 +13,7 @@ pub(crate) struct Extent {
     pub(crate) bottom: f32,
     /// Number of characters of the text, without blanks.
     pub(crate) characters: usize,
-    /// Number of those characters that are letters.
+    /// Number of letters in the text.
     pub(crate) letters: usize,
     /// Whether the text contains a colon, as between a label and its value.
     pub(crate) has_label: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Row {
     pub(crate) block: u32,
 }
 
-/// Maximum depth of nested columns; deeper nesting is a table.
+/// Maximum depth of nested columns; deeper nesting is taken for a table.
 const MAX_COLUMN_DEPTH: usize = 8;
 /// Maximum number of positions tried for a gutter, the gap between two columns.
 const MAX_GUTTERS: usize = 200;
@@ -114,9 +114,10 @@ fn split_region(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mu
 
 /// A region split into two columns at a gutter.
 struct ColumnSplit {
-    /// The part above, the left column, the right column, the insets, and the part below.
+    /// The pieces above the columns, the left column, the right column, the insets (captions and images between the
+    /// columns), and the pieces below.
     parts: [Vec<usize>; 5],
-    /// Number of rows in the column with fewer rows, minus the number of insets.
+    /// Score of the split: the number of rows in the column with fewer rows, minus the number of insets.
     rows: usize,
     width: f32,
 }
@@ -159,9 +160,9 @@ fn gutter_positions(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32>
 /// A possible gutter of a region, and the pieces that cross it.
 struct Gutter {
     at: f32,
-    /// Crossing pieces that end the columns, such as headings.
+    /// Pieces across the gutter that end both columns, such as headings.
     crossing: Vec<usize>,
-    /// Crossing pieces with text on both sides: captions and images around which the columns flow.
+    /// Pieces across the gutter with text on both sides, such as captions and images around which the columns flow.
     insets: Vec<usize>,
 }
 
@@ -256,7 +257,7 @@ fn group_rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
         let overlap = |row: &Vec<usize>| {
             let (last, piece) = (boxes[row[row.len() - 1]], boxes[at]);
             let shared = last.bottom.min(piece.bottom) - last.top.max(piece.top);
-            // Pieces that overlap horizontally are different lines in a narrow column.
+            // Does not join pieces that overlap horizontally, because they are different lines of a narrow column.
             let apart = piece.left - last.right > -0.5 * (last.right - last.left).min(piece.right - piece.left);
             if apart { shared / last.height().min(piece.height()).max(1.0) } else { 0.0 }
         };

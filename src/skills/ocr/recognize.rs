@@ -14,7 +14,8 @@ use crate::skills::ocr::text_box::{Point, TextBox};
 
 /// Height of a strip in pixels, fixed by the network.
 const HEIGHT: usize = 48;
-/// The width of a strip is a multiple of this: one character step of the network.
+/// The width of a strip in pixels is a multiple of this, because the network outputs one character per step of this
+/// width.
 const STEP: usize = 8;
 /// Minimum width of a strip, in pixels.
 const MIN_WIDTH: usize = 48;
@@ -51,7 +52,7 @@ impl Recognizer {
             Error::new(ErrorCode::FailedPrecondition, format!("the text recognition model {what}"))
                 .hint("run `vic models pull ppocr`")
         };
-        let first = sessions.first().ok_or_else(|| Error::internal("text recognition needs a thread"))?;
+        let first = sessions.first().ok_or_else(|| Error::internal("text recognition needs at least one thread"))?;
         let alphabet = first.metadata().ok().and_then(|it| it.custom(ALPHABET_KEY));
         let alphabet = alphabet.ok_or_else(|| not_ours("does not name its characters"))?;
         // Class 0 is the blank, the last class a space; those between are the characters of the alphabet.

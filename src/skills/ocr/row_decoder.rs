@@ -79,7 +79,7 @@ fn decode_tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
         return Ok(Err(refused));
     }
     let Some(samples) = sample_layout(&mut decoder)? else { return Ok(Ok(None)) };
-    // Without a valid orientation, the image is not rotated.
+    // Does not rotate the image if the file has no valid orientation.
     let turned = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
     let orientation = turned.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
     let (part_width, part_height) = decoder.chunk_dimensions();
@@ -146,7 +146,7 @@ fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize
             let values = values.chunks_exact(count.max(1)).nth(row).unwrap_or_default();
             line.extend(values.iter().map(|it| (it >> 8) as u8));
         }
-        // Unreachable: `sample_layout` accepts no other types.
+        // Unreachable: `sample_layout` accepts no other sample types.
         _ => (),
     }
 }

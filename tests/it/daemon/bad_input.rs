@@ -35,7 +35,7 @@ fn invalid_requests_fail_with_one_sentence_and_code() {
 fn failed_daemon_start_is_explained_by_cli() {
     let world = World::new().with("VIC_EMBED_MODEL", "no-such-model");
     let (code, said) = world.fails(&["status"]);
-    assert!(code == 3 && said.contains("no-such-model") && said.contains("hint: known are"), "{code}: {said}");
+    assert!(code == 3 && said.contains("no-such-model") && said.contains("hint: known models"), "{code}: {said}");
     let world = World::new().with("VIC_LISTEN", "0.0.0.0:0");
     let (code, said) = world.fails(&["status"]);
     assert!(code == 2 && said.contains("0.0.0.0:0"), "{code}: {said}");
@@ -110,7 +110,7 @@ fn unknown_model_fails_start_with_known_names() {
         .unwrap();
     let said = String::from_utf8_lossy(&started.stderr).into_owned();
     assert_eq!(started.status.code(), Some(3), "{said}");
-    assert!(said.contains("no-such-model") && said.contains("known are"), "{said}");
+    assert!(said.contains("no-such-model") && said.contains("known models"), "{said}");
 }
 
 /// Returns the process ids of the extraction workers of this daemon.

@@ -136,7 +136,7 @@ async fn plugin_failures_are_typed_errors_in_time() {
     fails("yes >&2", ErrorCode::DeadlineExceeded, "longer").await;
     fails("echo no model here >&2; exit 3", ErrorCode::FailedPrecondition, "exited with 3: no model here").await;
     fails("kill -9 $$", ErrorCode::FailedPrecondition, "was killed (").await;
-    fails("true", ErrorCode::FailedPrecondition, "said nothing").await;
+    fails("true", ErrorCode::FailedPrecondition, "printed nothing").await;
     fails(r#"printf '{"axql": "sel'"#, ErrorCode::FailedPrecondition, "incomplete JSON").await;
     fails("echo hello", ErrorCode::FailedPrecondition, "not valid JSON").await;
     fails("echo '{}'", ErrorCode::FailedPrecondition, "no `query_ir_v1`").await;
@@ -267,7 +267,7 @@ async fn check_reports_run_obstacles_with_hint() {
         file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::for_task(&question().task)).await.unwrap_err();
     assert!(error.message.contains("is not a folder"), "{error}");
     write(&good.command.program, "echo '{\"axql\": \"\"}'");
-    refused(&good.command, ErrorCode::PermissionDenied, "another program than the one that was chosen").await;
+    refused(&good.command, ErrorCode::PermissionDenied, "it is not the program that was chosen").await;
     std::fs::remove_file(&good.command.program).unwrap();
     refused(&good.command, ErrorCode::NotFound, "plugin").await;
 }
@@ -302,7 +302,7 @@ async fn interpreter_script_is_checked_but_not_other_arguments() {
     }
 }
 
-/// A script passed to an interpreter in each way, and each way to change it.
+/// Passes a script to an interpreter in each supported way, and changes the script in each way that must be detected.
 // Case E11
 #[tokio::test]
 async fn interpreter_script_and_absolute_files_are_hashed() {
@@ -336,15 +336,15 @@ async fn interpreter_script_and_absolute_files_are_hashed() {
         };
         command.check(PrivacyMode::LocalOnly).await.unwrap();
         std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o666)).unwrap();
-        refused("others may change it").await;
+        refused("other users may change it").await;
         std::fs::rename(at(name), at("moved")).unwrap();
         std::fs::set_permissions(at("moved"), std::fs::Permissions::from_mode(0o644)).unwrap();
         std::os::unix::fs::symlink(at("moved"), at(name)).unwrap();
-        refused("is a link").await;
+        refused("is a symbolic link").await;
         std::fs::remove_file(at(name)).unwrap();
         refused(name).await;
         std::fs::write(at(name), "echo '{\"axql\": \"y\"}'").unwrap();
-        refused("another file than the one that was chosen").await;
+        refused("it is not the file that was chosen").await;
         fresh(name);
         command.check(PrivacyMode::LocalOnly).await.unwrap();
     }
