@@ -32,7 +32,7 @@ pub use start::{last_error, no_vicd, on_long_wait, vicd, vicd_command};
 /// The version of this client, to compare with that of the daemon.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Time limit for connecting to the local socket: after this time, no process accepts the connection.
+/// Time limit for connecting to the local socket. A daemon that is not hung accepts a connection much sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of keep-alive pings, which detect a hung daemon: an answer may take hours, and the kernel accepts connections
@@ -306,7 +306,7 @@ impl Client {
 pub fn version_warning(status: &Status) -> Option<String> {
     (status.version != VERSION).then(|| {
         format!(
-            "vicd is version {}, vic is {VERSION}: `vic daemon stop`, and the next command starts the new one",
+            "vicd is version {}, vic is {VERSION}: run `vic daemon stop`; the next command starts the new version",
             status.version
         )
     })
