@@ -179,7 +179,7 @@ pub enum GraphFormat {
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
-    /// The format of `proposals.json`, version 1: proposed entities and relations, which the user accepts or rejects.
+    /// The format of `proposals.json`, version 1: proposed entities and relations with their confidence.
     Proposals,
 }
 
