@@ -71,8 +71,9 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
         request.insert(name.into(), word.as_str().into());
     }
     while let Some(word) = rest.next() {
-        let name =
-            word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is not a `--name` option")))?;
+        let name = word
+            .strip_prefix("--")
+            .ok_or_else(|| Error::invalid(format!("`{word}` is not of the form `--name=value`")))?;
         let (name, value) = match name.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),
