@@ -61,7 +61,7 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
     if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
-        // The words after INGEST are the paths to ingest, because it has no forms.
+        // INGEST has no forms, so the words after the verb are the paths to ingest.
         let paths: Vec<Value> = absolute_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
             request.insert("paths".into(), paths.into());

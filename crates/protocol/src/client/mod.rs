@@ -329,12 +329,12 @@ fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> 
     match kind {
         Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Error::new(ErrorCode::Unavailable, format!("no vicd is running for `{}`", config.data_dir.display()))
-                .hint("vic daemon start")
+                .hint("run `vic daemon start`")
         }
         Some(kind @ io::ErrorKind::PermissionDenied) => Error::io("connect to", &socket, &io::Error::from(kind)),
         Some(io::ErrorKind::InvalidInput) => {
             Error::invalid(format!("the path of the socket is too long: `{}`", socket.display()))
-                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most some 90 bytes")
+                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most about 90 bytes")
         }
         _ => Error::new(ErrorCode::Unavailable, format!("cannot connect to `{}`: {error}", socket.display())),
     }

@@ -11,7 +11,7 @@ use crate::model::{Document, FileState, Reason, RootId, Scope};
 /// The catalog's id of a file. The id survives a rename and is never reused.
 pub type FileId = i64;
 
-/// BLAKE3 of a file's bytes.
+/// BLAKE3 hash of a file's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContentHash(pub [u8; 32]);
 

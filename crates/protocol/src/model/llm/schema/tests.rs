@@ -34,7 +34,7 @@ fn tool_arguments_are_validated() {
             (query(json!(0)), "at least 1"),
             (query(json!(1.5)), "must be of type integer"),
             (query(json!("5")), "must be of type integer"),
-            (json!({ "query": "x", "path": "/etc" }), "`path` is not known"),
+            (json!({ "query": "x", "path": "/etc" }), "`path` is not a known field"),
             (json!([]), "must be of type object"),
             (json!(null), "must be of type object"),
         ],

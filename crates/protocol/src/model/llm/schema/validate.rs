@@ -153,7 +153,7 @@ impl Checker<'_> {
             }
             if let Some(at) = node.other_properties.filter(|_| !known) {
                 match self.nodes[at].never {
-                    true => self.report(&inner, "is not known"),
+                    true => self.report(&inner, "is not a known field"),
                     false => self.node(at, value, &inner),
                 }
             }
