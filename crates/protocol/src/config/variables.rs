@@ -14,14 +14,8 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "VIC_BRIDGE_AUTH",
         "key (default), or none: the TCP port requires no API key, so that every program on this machine has access; only for loopback addresses, without VIC_BRIDGE_PLAIN",
     ),
-    (
-        "VIC_BRIDGE_HOSTS",
-        "additional names by which clients reach this server, as host or host:port, separated by commas",
-    ),
-    (
-        "VIC_BRIDGE_TLS_CERT",
-        "PEM file with the certificate chain; if it and VIC_BRIDGE_TLS_KEY are set, the TCP port uses TLS",
-    ),
+    ("VIC_BRIDGE_HOSTS", "additional host names of this server, as host or host:port, separated by commas"),
+    ("VIC_BRIDGE_TLS_CERT", "PEM file with the certificate chain; with VIC_BRIDGE_TLS_KEY, the TCP port uses TLS"),
     ("VIC_BRIDGE_TLS_KEY", "PEM file with the private key of the certificate in VIC_BRIDGE_TLS_CERT"),
     (
         "VIC_BRIDGE_PLAIN",
@@ -29,13 +23,13 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN",
-        "maximum number of requests to /v1/* in any 60 seconds per key and address; 0 means no limit (default 120)",
+        "maximum requests to /v1/* in any 60 seconds per key and address; 0 means no limit (default 120)",
     ),
     ("VIC_BRIDGE_MAX_BODY_BYTES", "maximum size in bytes of an HTTP request body (default 2097152)"),
     ("VIC_WAREHOUSE_ROOT", "root folder for commands that are given no folder"),
     (
         "VIC_PRIVACY_MODE",
-        "which data may leave the machine: local_only (default), cloud_reasoning_ok or cloud_embedding_ok",
+        "data that may leave the machine: local_only (default), cloud_reasoning_ok, cloud_embedding_ok",
     ),
     ("VIC_LOG_LEVEL", "level of the log: ERROR, WARNING, INFO (default) or DEBUG"),
     ("VIC_MODELS_DIR", "directory of models and runtime libraries (default: models in the data directory)"),
@@ -87,26 +81,20 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("VIC_WORKERS", "number of extraction processes (default: one per core)"),
     ("VIC_EXTRACT_SECONDS", "time limit in seconds for the extraction of one file (default 30)"),
     ("VIC_EXTRACT_MEMORY_MIB", "limit in MiB on the resident memory of one extraction process (default 512)"),
-    (
-        "VIC_JAIL",
-        "sandbox of extraction processes: required (default), or optional: files are read even without a sandbox",
-    ),
-    (
-        "VIC_REDACT",
-        "secrets to redact in texts: none, keys (default: keys and tokens) or all (also card and account numbers)",
-    ),
+    ("VIC_JAIL", "sandbox for reading files: required (default), or optional: files are read even without it"),
+    ("VIC_REDACT", "secrets to redact: none, keys (default: keys and tokens) or all (also card and account numbers)"),
     ("VIC_OCR", "OCR of changed files: auto (default), never or always"),
     ("VIC_IGNORE", "globs of files to exclude from the index, separated by commas"),
     ("VIC_INCLUDE_HIDDEN", "1: hidden files are indexed too; known secret files stay excluded (default 0)"),
     (
         "VIC_MAX_FILE_BYTES",
-        "maximum size in bytes of a file whose content is read; larger files are indexed by name only (default 268435456)",
+        "maximum bytes of a file to read; larger files are indexed by name only (default 268435456)",
     ),
     ("VIC_WATCH", "0: root folders are not watched for changes (default 1)"),
     ("VIC_RESCAN_SECONDS", "seconds between full scans, which find changes that the watcher missed (default 3600)"),
     (
         "VIC_DISK_RESERVE_BYTES",
-        "free bytes on the disk below which vic stops indexing; 0 means no limit (default: the larger of 1 GiB and 2 %)",
+        "free bytes on the disk below which indexing stops; 0: never (default: the larger of 1 GiB and 2 %)",
     ),
     ("VIC_POLL_SECONDS", "seconds between scans of folders that cannot be watched (default 30)"),
     (
