@@ -254,7 +254,7 @@ async fn shutdown_finishes_requests_and_ends_streams() {
     tokio::time::timeout(Duration::from_secs(5), it.server).await.expect("drains").unwrap().unwrap();
     assert_eq!(it.client.status().await.unwrap_err().code, ErrorCode::Unavailable);
     let error = Client::connect(&it.config).await.unwrap_err();
-    assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unavailable, Some("vic daemon start")));
+    assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unavailable, Some("run `vic daemon start`")));
 }
 
 #[tokio::test]

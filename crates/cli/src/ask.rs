@@ -56,7 +56,7 @@ fn privacy_mode(name: &str) -> Result<PrivacyMode, String> {
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let query = args.question.join(" ");
     if query.trim().is_empty() {
-        return Err(Error::invalid("the question is empty").hint("vic ask \"who signed the contract?\""));
+        return Err(Error::invalid("the question is empty").hint("for example: vic ask \"who signed the contract?\""));
     }
     let client = Client::connect_or_start(config).await?;
     let request = AskRequest {
@@ -136,7 +136,7 @@ fn write_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
 fn explain_score(explain: &serde_json::Value) -> String {
     let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
     let leg = |name: &str, value: &str| match &explain[name] {
-        serde_json::Value::Null => format!("{name} search: not among its best"),
+        serde_json::Value::Null => format!("{name} search: not in its results"),
         leg => format!("{name} search: rank {}, {value} {}", leg["rank"], number(&leg[value])),
     };
     format!(
@@ -205,7 +205,7 @@ warning: 2 files are still to be read
         answer.hits[0].metadata.insert("explain".into(), explain);
         let shown = human_answer(&answer, false);
         let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(one_line.contains("keyword search: rank 1, bm25 7.500; vector search: not among its best"), "{shown}");
+        assert!(one_line.contains("keyword search: rank 1, bm25 7.500; vector search: not in its results"), "{shown}");
         assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
     }
 

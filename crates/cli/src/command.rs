@@ -126,7 +126,7 @@ pub(crate) async fn dispatch(command: Command, config: &Config, printer: &mut Pr
         Command::SyntheticPlans(args) => vicd_command::run_in_vicd("synthetic-plans", &args, printer),
         Command::Llm(args) => llm::run(args, config, printer).await,
         Command::Discover(args) => vicd_command::run_in_vicd("discover", &args, printer),
-        Command::Repl => Err(Error::invalid("the repl cannot run inside itself")),
+        Command::Repl => Err(Error::invalid("`vic repl` cannot run inside `vic repl`")),
         Command::Config(args) => config::run(&args, printer),
         Command::Schema(args) => vicd_command::run_in_vicd("schema", &args, printer),
         Command::Completions { shell } => completions(shell, printer),

@@ -61,7 +61,7 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
     if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
-        // The words after INGEST are the paths to ingest, because it has no forms.
+        // INGEST has no forms, so the words after the verb are the paths to ingest.
         let paths: Vec<Value> = absolute_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
             request.insert("paths".into(), paths.into());
@@ -71,8 +71,9 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
         request.insert(name.into(), word.as_str().into());
     }
     while let Some(word) = rest.next() {
-        let name =
-            word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is not a `--name` option")))?;
+        let name = word
+            .strip_prefix("--")
+            .ok_or_else(|| Error::invalid(format!("`{word}` is not of the form `--name=value`")))?;
         let (name, value) = match name.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),

@@ -90,7 +90,7 @@ fn report_unreachable(error: Error, output: FormatArgs, config: &Config, printer
     match output.format {
         Format::Json => printer.json(&UnreachableDaemon { pid, reachable: false }),
         Format::Human => printer.line(&format!(
-            "vicd:   pid {pid} runs, but its socket is gone or it is just starting; `vic daemon stop` ends it"
+            "vicd:   pid {pid} runs, but is still starting or has lost its socket file; `vic daemon stop` ends it"
         )),
     }
 }

@@ -23,7 +23,7 @@ static SAMPLE_FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
 
 /// The questions that the demo asks, each with the feature that it shows.
 const QUESTIONS: &[(&str, &str)] = &[
-    ("ext:pdf path:Contracts", "L0: names, dates and sizes alone"),
+    ("ext:pdf path:Contracts", "L0: only file names, dates and sizes"),
     ("Who keeps the spare key of the Cinder Bay hut?", "L1: words and meaning"),
     ("How much notice must we give to leave the workshop on the quay?", "L1: words and meaning"),
     ("Who signed the IDR contract?", "L2: OCR or layout reads the page itself"),

@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result
         return Ok(());
     }
     printer.flush()?;
-    Err(Error::new(ErrorCode::DataLoss, "some checks found problems").hint("each problem above shows its cure"))
+    Err(Error::new(ErrorCode::DataLoss, "`vic doctor` found problems")
+        .hint("the `cure` of each problem above says how to fix it"))
 }
 
 /// Formats a check in one line, and its fix in a second one.

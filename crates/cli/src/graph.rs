@@ -313,7 +313,10 @@ fn format_entity_details(answer: &Value) -> String {
         }
     }
     if answer["truncated"] == true {
-        text.push_str(&format!("({} edges leave it, {} reach it)\n", answer["out_count"], answer["in_count"]));
+        text.push_str(&format!(
+            "(in total {} outgoing and {} incoming edges)\n",
+            answer["out_count"], answer["in_count"]
+        ));
     }
     text
 }
@@ -354,7 +357,7 @@ fn detect_format(text: &str) -> GraphFormat {
     if !text.trim_start().starts_with('{') {
         return GraphFormat::Text;
     }
-    // Parses only this key; other keys are skipped without memory.
+    // Parses only this key; the parser skips other keys without storing their values.
     #[derive(Default, Deserialize)]
     struct Lists {
         proposals: Option<IgnoredAny>,
@@ -383,7 +386,7 @@ pub async fn import_graph(
     printer: &mut Printer,
 ) -> Result<()> {
     let answer = send_request(config, GraphRequest::Import(GraphImport { name, format, text })).await?;
-    let replaced = if answer["replaced"] == true { ", replacing the former one" } else { "" };
+    let replaced = if answer["replaced"] == true { ", replacing the earlier import" } else { "" };
     let name = escape_controls(answer["name"].as_str().unwrap_or_default()).into_owned();
     printer.line(&format!("{name}: {} entities, {} edges{replaced}", answer["nodes"], answer["edges"]))
 }

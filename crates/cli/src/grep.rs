@@ -137,7 +137,7 @@ fn group_lines(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
                     match known {
                         Some(at) if line.is_found && !group[at].is_found => group[at] = line,
                         Some(_) if !line.is_found => {}
-                        // Keeps both, because several parts of one long line may match separately.
+                        // Keeps also a match on a line that is already known: parts of a long line may match separately.
                         Some(_) | None => group.push(line),
                     }
                 }

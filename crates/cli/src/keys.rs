@@ -91,7 +91,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
             let all = keys::list(config)?;
             match output.format {
                 Format::Json => printer.json(&all),
-                Format::Human if all.is_empty() => printer.line("no keys but the owner's; `vic keys add` makes one"),
+                Format::Human if all.is_empty() => printer.line("only the owner has a key; `vic keys add` adds keys"),
                 Format::Human => all.iter().try_for_each(|it| printer.line(&format_key(it))),
             }
         }

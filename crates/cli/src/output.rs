@@ -126,7 +126,7 @@ pub fn run_and_exit(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCod
     match command(&mut printer).and_then(|()| printer.flush()) {
         Ok(()) => ExitCode::from(printer.exit_code),
         Err(error) => {
-            // Prints buffered output before the error.
+            // Flushes the buffered results first, so that the error appears after them.
             let _ = printer.flush();
             print_error(&error);
             ExitCode::from(error.code.exit_code())

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// The column that --top compares
     #[arg(long, value_name = "COLUMN", requires = "top")]
     by: Option<String>,
-    /// Show those with the smallest values instead of the largest
+    /// With --top: show the rows or groups with the smallest values
     #[arg(long, requires = "top")]
     ascending: bool,
     /// Maximum number of rows to show

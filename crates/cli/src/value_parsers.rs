@@ -93,8 +93,8 @@ pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option
     }
 }
 
-/// Resolves a path like [`resolve_path`], which a location may follow, as in `lease.pdf, page 3`. Returns path and
-/// location.
+/// Resolves a path as [`resolve_path`] does, and first splits off a location at its end, as in `lease.pdf, page 3`. Returns
+/// the path and the location.
 ///
 /// # Errors
 /// The same as for [`resolve_path`].

@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn error_code_round_trips_grpc_and_name() {
         for code in ErrorCode::ALL {
-            // gRPC has one code for a full disk and for other exhausted resources.
+            // gRPC has one code for both, so a full disk comes back as an exhausted resource.
             let told = if code == ErrorCode::StorageFull { ErrorCode::ResourceExhausted } else { code };
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), told);
             assert_eq!(ErrorCode::from_name(code.name()), Some(code));

@@ -42,7 +42,7 @@ async fn run_piped(config: &Config, printer: &mut Printer) -> Result<()> {
             // Returns the error, because after a failed read no line will follow.
             Err(error) => return Err(error),
         };
-        // Prints buffered output before the error.
+        // Flushes the buffered results first, so that an error appears after them.
         printer.flush()?;
         match done {
             Ok(NextAction::End) => break,
@@ -173,7 +173,7 @@ fn usage_error(error: &clap::Error) -> Error {
     let said = text.lines().find(|it| !it.trim().is_empty()).unwrap_or("wrong usage");
     let hint = match suggestion(error) {
         Some(word) => format!("did you mean `{word}`?"),
-        None => "`help` lists the commands, and `COMMAND --help` what one takes".into(),
+        None => "`help` lists the commands, and `COMMAND --help` the arguments of one".into(),
     };
     Error::new(ErrorCode::InvalidArgument, said.trim_start_matches("error: ").to_string()).hint(hint)
 }

@@ -32,7 +32,7 @@ pub use start::{last_error, no_vicd, on_long_wait, vicd, vicd_command};
 /// The version of this client, to compare with that of the daemon.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Time limit for connecting to the local socket: after this time, no process accepts the connection.
+/// Time limit for connecting to the local socket. A daemon that is not hung accepts a connection much sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of keep-alive pings, which detect a hung daemon: an answer may take hours, and the kernel accepts connections
@@ -306,7 +306,7 @@ impl Client {
 pub fn version_warning(status: &Status) -> Option<String> {
     (status.version != VERSION).then(|| {
         format!(
-            "vicd is version {}, vic is {VERSION}: `vic daemon stop`, and the next command starts the new one",
+            "vicd is version {}, vic is {VERSION}: run `vic daemon stop`; the next command starts the new version",
             status.version
         )
     })
@@ -329,12 +329,12 @@ fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> 
     match kind {
         Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Error::new(ErrorCode::Unavailable, format!("no vicd is running for `{}`", config.data_dir.display()))
-                .hint("vic daemon start")
+                .hint("run `vic daemon start`")
         }
         Some(kind @ io::ErrorKind::PermissionDenied) => Error::io("connect to", &socket, &io::Error::from(kind)),
         Some(io::ErrorKind::InvalidInput) => {
             Error::invalid(format!("the path of the socket is too long: `{}`", socket.display()))
-                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most some 90 bytes")
+                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most about 90 bytes")
         }
         _ => Error::new(ErrorCode::Unavailable, format!("cannot connect to `{}`: {error}", socket.display())),
     }

@@ -239,7 +239,7 @@ fn spawn(config: &Config) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(log.try_clone().io_context("open", &log_path)?)
         .stderr(log)
-        // Otherwise the daemon would keep the file system of this process's working directory busy.
+        // Leaves this process's working directory, whose file system could not be unmounted while the daemon runs in it.
         .current_dir(&config.data_dir);
     vic_system::process::start_new_session(&mut command);
     let program = PathBuf::from(command.get_program());

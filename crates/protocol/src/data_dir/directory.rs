@@ -32,8 +32,8 @@ const ALLOWED_NAMES: [&str; 10] = [
     ".DS_Store",
 ];
 
-/// Prefixes of further such files: a request log with SQLite's companion files, which a crash leaves behind; test files
-/// of a killed start; and key files that were being written.
+/// Name prefixes of further files that may exist before the daemon's first start: the log of outbound requests with
+/// SQLite's companion files, which a crash leaves behind; test files of a killed start; partly written key files.
 const ALLOWED_PREFIXES: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
 /// Checks that the directory is vic's or empty, and that its format is not newer than [`FORMAT`]. Writes nothing.

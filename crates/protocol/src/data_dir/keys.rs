@@ -71,7 +71,7 @@ impl Grant {
 pub struct KeyEntry {
     /// Name of the key.
     pub name: String,
-    /// BLAKE3 of the key, in hex.
+    /// BLAKE3 hash of the key, in hex.
     pub hash: String,
     /// Absolute paths of the folders that the key gives access to.
     pub roots: Vec<PathBuf>,
@@ -172,7 +172,10 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
                 .hint(format!("`vic keys revoke {name}` removes it")));
         }
         if keys.len() >= MAX_KEYS {
-            return Err(Error::new(ErrorCode::ResourceExhausted, format!("there are {MAX_KEYS} keys already")));
+            return Err(Error::new(
+                ErrorCode::ResourceExhausted,
+                format!("there are {MAX_KEYS} keys already, the maximum"),
+            ));
         }
         keys.push(KeyEntry { name: name.into(), hash, roots, right: right.min(Right::Index), created_ms });
         Ok(())
@@ -241,7 +244,7 @@ fn replace_private_file(path: &Path, content: &[u8]) -> Result<()> {
 
 fn new_key() -> Result<String> {
     let mut bytes = [0; KEY_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("cannot get random numbers: {error}")))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

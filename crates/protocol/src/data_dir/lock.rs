@@ -174,7 +174,7 @@ fn file_identity(of: &std::fs::Metadata) -> (u64, u64) {
 /// Returns the id of the process that holds the data directory, even if its socket no longer exists.
 pub fn holder_pid(config: &Config) -> Option<u32> {
     let owner = recorded_owner(config)?;
-    // Return early for a dead owner: trying to lock its file could disturb a daemon that is just starting.
+    // Return early if the recorded process is dead: trying its lock could disturb a daemon that is just starting.
     test_kill_process(owner).ok()?;
     let file = File::open(config.lock_path()).ok()?;
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| owner.as_raw_pid().cast_unsigned())

@@ -75,7 +75,7 @@ pub struct Bounds {
     pub steps: u32,
     /// Maximum time from the question to the answer.
     pub time: Duration,
-    /// Maximum number of tokens sent and received, estimated.
+    /// Maximum estimated number of tokens sent to and received from the model.
     pub tokens: u64,
 }
 

@@ -73,8 +73,8 @@ impl Chunk {
 pub struct Embedded {
     /// The embedded chunk.
     pub chunk: Chunk,
-    /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty until it is embedded; until then only the
-    /// keyword search finds the chunk.
+    /// Vector of the chunk: L2 norm 1, as long as the embedder's dimension. Empty until the chunk is embedded; until then
+    /// only the keyword search finds the chunk.
     pub vector: Vec<f32>,
 }
 

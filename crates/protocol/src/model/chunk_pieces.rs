@@ -10,7 +10,7 @@ use crate::model::{Anchor, Region};
 /// Separator between the headings above a passage, outermost first.
 pub const HEADING_SEPARATOR: &str = " > ";
 
-/// Short JSON keys for the fields of an anchor in stored pieces: an index may hold ten million pieces.
+/// Short JSON keys for the fields of an anchor in stored pieces. They save space: an index may hold ten million pieces.
 const SHORT_FIELD_NAMES: [(&str, &str); 12] = [
     ("page", "p"),
     ("line_start", "l"),
@@ -109,7 +109,7 @@ fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Optio
     Some(start..start + piece.trim_end().len())
 }
 
-/// Returns the fields of an anchor under short keys. Omits a last line and a last byte that follow from the text.
+/// Returns the fields of an anchor under short keys. Omits the last line and last byte if the text determines them.
 fn encode_anchor(text: &str, anchor: &Anchor) -> Map<String, Value> {
     let Ok(Value::Object(mut long)) = serde_json::to_value(anchor) else { return Map::new() };
     if anchor.line_end == last_line(text, anchor) {
@@ -140,12 +140,12 @@ fn decode_anchor(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
     Some(anchor)
 }
 
-/// Returns the last line in the file of a text that is contiguous there.
+/// Returns the line of the file on which a text ends, if the text is contiguous in the file.
 fn last_line(text: &str, anchor: &Anchor) -> Option<u32> {
     anchor.line_start.map(|first| first.saturating_add(line_breaks(text)))
 }
 
-/// Returns one past the last byte in the file of a text that is copied verbatim from there.
+/// Returns the offset in the file one past the last byte of a text, if the text is a verbatim part of the file.
 fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
     anchor.byte_start.filter(|_| anchor.verbatim).map(|first| first.saturating_add(text.len() as u64))
 }
@@ -157,8 +157,8 @@ fn changed_fields(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Joins neighbouring pieces that one anchor describes exactly: paragraphs of a page without lines, and text that is also
-/// contiguous in the file.
+/// Joins neighbouring pieces whose location one anchor gives exactly: paragraphs of a page whose format has no line
+/// numbers, and texts that are contiguous in the file.
 pub fn join_contiguous(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {

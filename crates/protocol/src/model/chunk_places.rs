@@ -74,7 +74,7 @@ impl Anchor {
         let region = match (first.region, last.region) {
             (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
             (Some(from), _) => Some(from),
-            // Metadata at the start of a file has no page: then use the region of `last`, the text after the metadata.
+            // If the passage begins with file metadata, which has no page, use the region of `last`, the text after it.
             (None, to) => to.filter(|_| first.page.is_none()),
         };
         // Keep a part name that ends with `quote` only if the whole passage is a quotation.
@@ -188,8 +188,9 @@ impl Chunk {
         pieces[index - before].range.start - body..end - body
     }
 
-    /// Converts `bytes`, the byte range of some evidence, to a byte range of [`Chunk::text`]. `bytes` counts in the file if
-    /// the text is verbatim, else in the text. Returns `None` if the evidence is the whole chunk.
+    /// Converts `bytes`, the byte range of some evidence, to a byte range of [`Chunk::text`]. `bytes` counts from the start
+    /// of the file if the text is verbatim, else from the start of the text. Returns `None` if the evidence is the whole
+    /// chunk.
     pub fn evidence_range(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
         if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
             return None;

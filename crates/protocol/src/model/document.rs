@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// Returns the third of the page that contains the rectangle's centre: `top left`, `centre`, `bottom`.
+    /// Returns the ninth of the page (three rows, three columns) that contains the rectangle's centre, e.g. `top left`.
     pub fn area_name(self) -> &'static str {
         let third = |low: f32, high: f32| ((low + high) / 2.0 * 3.0).clamp(0.0, 2.9) as usize;
         const NAMES: [[&str; 3]; 3] =
@@ -119,7 +119,7 @@ pub enum BlockKind {
     ListItem,
     /// Rows of a table, one per line, cells separated by ` | `.
     Table,
-    /// Source code or preformatted text; one symbol (e.g. a function) if the reader knows symbols. Line breaks matter.
+    /// Source code or preformatted text; one symbol (e.g. a function) if the parser recognises symbols. Line breaks matter.
     Code,
     /// Facts about the file: title, author, mail headers, EXIF, as `key: value` lines.
     Metadata,
@@ -135,15 +135,16 @@ pub struct Block {
     /// Location of the block in the file.
     pub anchor: Anchor,
     /// For a table: the line of the file or the row of the sheet, from 1, at which each line of the text begins. Empty if
-    /// the format has neither, and if the rows of [`Block::anchor`] are consecutive throughout.
+    /// the format has neither lines nor rows, or if the table's rows are consecutive within [`Block::anchor`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
 }
 
-/// Maximum size of a file to read, in bytes (256 MiB): readers hold the whole file in memory.
+/// Maximum size of a file to read, in bytes (256 MiB), because parsers hold the whole file in memory. A larger file is
+/// rejected with [`Reason::TooLarge`].
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Maximum number of blocks that a reader produces for a file, not counting the blocks from OCR.
+/// Maximum number of blocks that a parser produces for a file, not counting the blocks from OCR.
 pub const MAX_BLOCKS: usize = 250_000;
 
 /// The extracted text of one file, in blocks.
@@ -285,7 +286,7 @@ pub struct ExtractLimits {
     pub cells: u64,
     /// Maximum pixels of an image, as the image's header states them.
     pub pixels: u64,
-    /// Whether readers may run without a jail.
+    /// Whether parsers may run without a jail (an operating system sandbox).
     pub jail: JailMode,
     /// Which secrets are redacted in the text.
     pub redaction: Redaction,

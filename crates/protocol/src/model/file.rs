@@ -11,7 +11,7 @@ use crate::model::{Document, FileState, Reason, RootId, Scope};
 /// The catalog's id of a file. The id survives a rename and is never reused.
 pub type FileId = i64;
 
-/// BLAKE3 of a file's bytes.
+/// BLAKE3 hash of a file's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContentHash(pub [u8; 32]);
 
@@ -168,7 +168,7 @@ pub struct FileFilter {
     pub max_size: Option<u64>,
     /// Only files of this owner (user name or user id).
     pub owner: Option<String>,
-    /// Whether the limits on modification apply to the send date instead, for mail whose send date is known.
+    /// Whether `modified_after_ns` and `modified_before_ns` apply to the send date of mail instead, if it is known.
     pub mail_dates: bool,
     /// Only files with named embedded items, e.g. mail with attachments.
     pub with_inner_names: bool,
@@ -184,7 +184,7 @@ impl FileFilter {
         *self == FileFilter::default()
     }
 
-    /// Returns the folder if it is the only condition of the filter and the scope covers every file.
+    /// Returns the folder `under` if it is the only condition of the filter and the scope covers every file.
     pub fn only_folder(&self) -> Option<&Path> {
         let rest = FileFilter { under: None, ..self.clone() };
         self.under.as_deref().filter(|_| rest.is_empty())

@@ -70,7 +70,7 @@ pub enum Reason {
     DecompressionLimit,
     /// Failed: the worker process that read the file crashed.
     WorkerCrash,
-    /// Failed: the file's reader needs a jail, and none is available; without a jail only plain text is read.
+    /// Failed: the file's parser needs a jail (sandbox), and none is available; without a jail only plain text is read.
     NoJail,
     /// Failed: the operating system denies read access.
     PermissionDenied,

@@ -179,7 +179,7 @@ pub enum GraphFormat {
     Json,
     /// Lines of the form `A -io-> B`.
     Text,
-    /// The file `proposals.json`, version 1.
+    /// The format of `proposals.json`, version 1: proposed entities and relations with their confidence.
     Proposals,
 }
 

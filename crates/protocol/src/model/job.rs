@@ -171,8 +171,8 @@ pub struct JobSnapshot {
     pub last_error: Option<String>,
     /// The error that stopped a failed job.
     pub error: Option<String>,
-    /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. For a completed job with `last_error`: a
-    /// requested folder is suddenly empty or has lost most of its files, and nothing was removed.
+    /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. A completed job with `last_error` has one if a
+    /// requested folder is suddenly empty or has lost most of its files, and nothing was removed from the index.
     #[serde(default)]
     pub error_exit_code: Option<u32>,
 }
@@ -269,7 +269,7 @@ pub struct Upkeep {
 }
 
 impl Status {
-    /// Makes the status fit for JSON; see [`crate::model::Root::with_printable_path`].
+    /// Makes the root paths representable in JSON; see [`crate::model::Root::with_printable_path`].
     pub fn with_printable_paths(self) -> Status {
         Status { roots: self.roots.into_iter().map(crate::model::Root::with_printable_path).collect(), ..self }
     }

@@ -66,7 +66,7 @@ impl ReadRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexStart {
-    /// Absolute path of a folder, or of a file of a root. If absent, VIC_WAREHOUSE_ROOT, or every known root.
+    /// Absolute path of a folder, or of a file of a root. If absent: VIC_WAREHOUSE_ROOT if it is set, else every root.
     pub root: Option<String>,
     /// Path of this daemon's index, for clients that send it; any other path is rejected.
     pub db_path: Option<String>,

@@ -91,7 +91,8 @@ pub fn split_path_and_place(text: &str) -> impl Iterator<Item = (&str, Place)> {
         };
         (!path.is_empty()).then_some((path, place))
     });
-    // Try a split at `archive!/` with an unambiguous location first, because any text after it could be a member's name.
+    // Try first to split paths of archive members that end in an unambiguous location (a page, line, sheet or cell).
+    // Other text after `archive!/` is more likely a member's name than a location.
     let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(MEMBER_SEPARATOR);
     let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MAX_SPLITS).partition(is_surely);
     surely.into_iter().chain(std::iter::once((text, Place::default()))).chain(perhaps)

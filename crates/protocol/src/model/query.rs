@@ -102,7 +102,7 @@ pub struct QueryPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub l1_threshold: Option<f64>,
-    /// Whether L2 skills must run.
+    /// Whether L2 skills must run even if the similarity of the hits is high.
     #[serde(default)]
     pub requires_l2: bool,
     /// Names of the L2 skills to run, from [`SKILLS`].

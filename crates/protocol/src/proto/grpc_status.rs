@@ -65,7 +65,7 @@ pub fn whose<B: Default>(response: http::Response<B>) -> http::Response<B> {
 /// Converts a gRPC status to an error, also a status of the transport that [`from_error`] did not create.
 pub fn into_error(status: &Status) -> Error {
     let code = match status.code() {
-        // tonic uses this code for a message above its size limit.
+        // tonic uses this code for a message above its size limit, which is the caller's fault.
         Code::OutOfRange => ErrorCode::InvalidArgument,
         Code::Unimplemented => ErrorCode::FailedPrecondition,
         Code::Unauthenticated => ErrorCode::PermissionDenied,

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Maximum size in bytes of JSON in one field of a message. Arguments, queries and schemas have a few KiB. Parsed JSON
-/// takes some twenty times as much memory, before the limit on concurrent requests applies.
+/// Maximum size in bytes of JSON in one field of a message; arguments, queries and schemas have a few KiB. Limits memory:
+/// parsed JSON takes some twenty times its size, and is parsed before the limit on concurrent requests applies.
 pub const MAX_JSON: usize = 256 << 10;
 
 /// Maximum size in bytes of JSON with graph proposals: some ten thousand proposals, more than a model can process.

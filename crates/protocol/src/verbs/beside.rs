@@ -5,39 +5,39 @@ use crate::verbs::verb::{
 };
 
 const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml"]), "json (default) or yaml");
-const NAME: Field = required_field("name", SHORT_TEXT, "its name");
-const ID: Field = required_field("id", SHORT_TEXT, "its id");
+const NAME: Field = required_field("name", SHORT_TEXT, "name of the view");
+const ID: Field = required_field("id", SHORT_TEXT, "id from an earlier answer");
 
 /// Every management call. The field `action` selects the form of VIEW.
 pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "VIEW",
         when: "to work on the same part of the documents more than once",
-        never: "it does not copy, change or delete documents",
-        refuses: "a name twice; none or several of filter, files and session; a filter that does not parse",
+        never: "copy, change or delete documents",
+        refuses: "a name that exists; none or several of filter, files and session; a filter that cannot be parsed",
         forms: &[
             form(
                 "create",
                 "saves a filter, files or a session under a name",
                 &[
                     NAME,
-                    optional_field("filter", FieldKind::Filter, "over metadata"),
-                    optional_field("files", FieldKind::Files(10_000), "by number or path"),
+                    optional_field("filter", FieldKind::Filter, "condition on metadata that documents must meet"),
+                    optional_field("files", FieldKind::Files(10_000), "files, given by id or path"),
                     optional_field("urls", FieldKind::Files(10_000), "another name for files"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "of an ingest run"),
-                    optional_field("since", FieldKind::Moment, "with filter: changed since"),
-                    optional_field("auto_update", FieldKind::Flag, "with filter: follows the index"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "id of an INGEST session"),
+                    optional_field("since", FieldKind::Moment, "with filter: only files changed since this time"),
+                    optional_field("auto_update", FieldKind::Flag, "with filter: adds new files that match"),
                     FORMAT,
                 ],
             ),
-            form("list", "names views and sessions", &[FORMAT]),
+            form("list", "lists views and sessions", &[FORMAT]),
             form("show", "shows a view and its documents", &[NAME, FORMAT]),
             form(
                 "delete",
-                "forgets a view, or a session with what it kept",
+                "deletes a view, or a session with its stored texts",
                 &[
-                    optional_field("name", SHORT_TEXT, "a view"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "a session instead"),
+                    optional_field("name", SHORT_TEXT, "name of a view"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "id of a session to delete instead"),
                     FORMAT,
                 ],
             ),
@@ -45,50 +45,50 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
     },
     Verb {
         name: "JOB",
-        when: "after an answer with a job_id, to learn where the job stands, or to end it",
-        never: "it does not wait for the end",
-        refuses: "an id that was never given, or of a job that another key began",
+        when: "after an answer with a job_id, to get the state of the job, or to cancel it",
+        never: "wait until the job ends",
+        refuses: "an unknown job id, or the id of a job started with another key",
         forms: &[form(
             "",
-            "says where a job stands",
-            &[ID, optional_field("cancel", FieldKind::Flag, "ends it"), FORMAT],
+            "returns the state of a job",
+            &[ID, optional_field("cancel", FieldKind::Flag, "cancels the job"), FORMAT],
         )],
     },
     Verb {
         name: "RESULT",
         when: "to get an earlier answer again, exactly as it was",
-        never: "it does not ask anew",
-        refuses: "an id that was never given",
+        never: "run the request again",
+        refuses: "an unknown result id",
         forms: &[form(
             "",
-            "gives an earlier answer",
-            &[ID, optional_field("format", FieldKind::Choice(FORMATS), "as of the verb")],
+            "returns an earlier answer",
+            &[ID, optional_field("format", FieldKind::Choice(FORMATS), "json (default), yaml or csv")],
         )],
     },
     Verb {
         name: "HELP",
-        when: "to choose a verb, or to learn how to ask it",
-        never: "it answers no question about documents",
+        when: "to choose a verb, or to learn how to call it",
+        never: "answer questions about documents",
         refuses: "a verb or form that does not exist",
         forms: &[form(
             "",
-            "helps",
+            "returns a help text",
             &[
                 optional_field("verb", SHORT_TEXT, "a verb, or `fields` for the fields of QUERY"),
-                optional_field("form", LONG_TEXT, "a form of it"),
+                optional_field("form", LONG_TEXT, "a form of the verb"),
                 FORMAT,
             ],
         )],
     },
     Verb {
         name: "SCHEMA",
-        when: "to check requests and answers by program",
-        never: "it checks nothing itself",
+        when: "to validate requests and answers by program",
+        never: "validate anything itself",
         refuses: "a verb that does not exist",
         forms: &[form(
             "",
-            "gives JSON Schemas of request and response",
-            &[optional_field("verb", SHORT_TEXT, "all when absent"), FORMAT],
+            "returns the JSON Schemas of request and response",
+            &[optional_field("verb", SHORT_TEXT, "a verb; all verbs when absent"), FORMAT],
         )],
     },
 ];

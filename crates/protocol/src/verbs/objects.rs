@@ -16,10 +16,10 @@ pub struct ObjectSchema {
 
 /// Filters for the objects of every schema.
 pub const ANY_FILTERS: &[Field] = &[
-    optional_field("file", FieldKind::File, "only of this file"),
-    optional_field("content_type", SHORT_TEXT, "only of documents of this type"),
-    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "at least this sure"),
-    optional_field("contains", LONG_TEXT, "only objects that hold this text, in any case"),
+    optional_field("file", FieldKind::File, "only objects of this file"),
+    optional_field("content_type", SHORT_TEXT, "only objects of documents of this content type"),
+    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "only objects with at least this confidence"),
+    optional_field("contains", LONG_TEXT, "only objects that contain this text; case is ignored"),
 ];
 
 /// Every object schema of EXTRACT.
@@ -28,52 +28,52 @@ pub const SCHEMAS: &[ObjectSchema] = &[
         name: "Code",
         fields: &[("language", "string?"), ("context", "string"), ("line_numbers", "array?"), ("text", "string")],
         filters: &[
-            optional_field("language", SHORT_TEXT, "e.g. python"),
-            optional_field("min_lines", FieldKind::Whole(1, 1_000_000), "at least so many lines"),
+            optional_field("language", SHORT_TEXT, "only code in this language, e.g. python"),
+            optional_field("min_lines", FieldKind::Whole(1, 1_000_000), "only code with at least this many lines"),
         ],
     },
     ObjectSchema {
         name: "Definition",
         fields: &[("term", "string"), ("definition_text", "string"), ("source_context", "string")],
-        filters: &[optional_field("term", SHORT_TEXT, "only of this term")],
+        filters: &[optional_field("term", SHORT_TEXT, "only definitions of this term")],
     },
     ObjectSchema {
         name: "Table",
         fields: &[("headers", "array"), ("rows", "array"), ("caption", "string?")],
         filters: &[
-            optional_field("header", SHORT_TEXT, "only tables with this column"),
-            optional_field("min_rows", FieldKind::Whole(0, 1_000_000), "at least so many rows"),
-            optional_field("min_columns", FieldKind::Whole(1, 10_000), "at least so many columns"),
+            optional_field("header", SHORT_TEXT, "only tables with this column heading"),
+            optional_field("min_rows", FieldKind::Whole(0, 1_000_000), "only tables with at least this many rows"),
+            optional_field("min_columns", FieldKind::Whole(1, 10_000), "only tables with at least this many columns"),
         ],
     },
     ObjectSchema {
         name: "Quote",
         fields: &[("text", "string"), ("author", "string?"), ("context", "string"), ("word_count", "integer")],
         filters: &[
-            optional_field("min_words", FieldKind::Whole(1, 100_000), "at least so many words"),
-            optional_field("author", SHORT_TEXT, "only of this author"),
+            optional_field("min_words", FieldKind::Whole(1, 100_000), "only quotes with at least this many words"),
+            optional_field("author", SHORT_TEXT, "only quotes of this author"),
         ],
     },
     ObjectSchema {
         name: "Methodology",
         fields: &[("section_text", "string"), ("approach", "string?"), ("tools_mentioned", "array")],
         filters: &[
-            optional_field("approach", SHORT_TEXT, "e.g. experimental"),
-            optional_field("tool", SHORT_TEXT, "only with this tool"),
+            optional_field("approach", SHORT_TEXT, "only sections with this approach, e.g. experimental"),
+            optional_field("tool", SHORT_TEXT, "only sections that mention this tool"),
         ],
     },
     ObjectSchema {
         name: "Citation",
         fields: &[("number", "integer?"), ("text", "string"), ("context", "string"), ("doi", "string?")],
-        filters: &[optional_field("number", FieldKind::Whole(0, 1_000_000), "only of this number")],
+        filters: &[optional_field("number", FieldKind::Whole(0, 1_000_000), "only citations with this number")],
     },
     ObjectSchema {
         name: "Reference",
         fields: &[("index", "string"), ("full_text", "string"), ("doi", "string?"), ("arxiv_id", "string?")],
         filters: &[
-            optional_field("doi", SHORT_TEXT, "only with this DOI"),
-            optional_field("arxiv_id", SHORT_TEXT, "only with this arXiv id"),
-            optional_field("year", FieldKind::Whole(1000, 3000), "only of this year"),
+            optional_field("doi", SHORT_TEXT, "only the reference with this DOI"),
+            optional_field("arxiv_id", SHORT_TEXT, "only the reference with this arXiv id"),
+            optional_field("year", FieldKind::Whole(1000, 3000), "only references of this year"),
         ],
     },
 ];

@@ -26,25 +26,25 @@ pub const VERB_NAMES: &[&str] = &[
 pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
 const OBJECTIVE: Field =
-    optional_field("objective", LONG_TEXT, "what the answer is for, in plain words; vic chooses the method");
+    optional_field("objective", LONG_TEXT, "purpose of the answer in plain words, by which vic chooses the method");
 
 const INGEST: Verb = Verb {
     name: "INGEST",
-    when: "before anything else, to bring folders, files or pages in and to get a session to work on",
-    never: "it never changes, moves or sends files, and reads nothing outside the given places",
-    refuses: "no source or two kinds of source; refetch_failed without session; URLs in local_only",
+    when: "first, to read folders, files or web pages and to get a session on which other verbs work",
+    never: "change, move or send files, or read anything but the given paths and URLs",
+    refuses: "none or several of paths, urls and session; refetch_failed without session; urls in privacy mode local_only",
     forms: &[form(
         "",
-        "brings documents in",
+        "reads documents into a new session",
         &[
             optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files"),
-            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate"),
+            optional_field("urls", FieldKind::Texts(1_000), "web pages to download, if the privacy mode allows it"),
             optional_field(
                 "mode",
                 FieldKind::Choice(&["minimal", "full"]),
-                "full (default) keeps texts too; minimal keeps metadata only",
+                "full (default) stores texts and metadata; minimal stores metadata only",
             ),
-            optional_field("refetch_failed", FieldKind::Flag, "tries the failures of the session again"),
+            optional_field("refetch_failed", FieldKind::Flag, "tries again what failed in the session"),
         ],
     )],
 };
@@ -52,44 +52,44 @@ const INGEST: Verb = Verb {
 const EXTRACT: Verb = Verb {
     name: "EXTRACT",
     when: "to get exact objects (code, tables, quotes, ...) with file, page or lines, bytes and confidence",
-    never: "it does not interpret, summarise or complete; what is not in the text is not in the answer",
+    never: "interpret, summarise or complete: what is not in the text is not in the answer",
     refuses: "unknown schema; a filter that the schema does not have; filters of a wrong type",
     forms: &[form(
         "",
-        "gives typed objects",
+        "returns the objects of one schema",
         &[
-            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "what to pull"),
-            optional_field("filters", FieldKind::SchemaFilters, "conditions on the objects"),
+            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "the kind of objects to extract"),
+            optional_field("filters", FieldKind::SchemaFilters, "conditions that the objects must meet"),
         ],
     )],
 };
 
 const NORMALIZE: Verb = Verb {
     name: "NORMALIZE",
-    when: "to learn which spellings are the same thing before you count or compare",
-    never: "it does not change files, and does not guess between day and month: such dates are unknowns",
-    refuses: "a missing form; entities with a concept of punctuation only; an unknown style",
+    when: "to learn which spellings mean the same thing before you count or compare",
+    never: "change files, or guess which number is the day and which the month: such dates are reported as unknowns",
+    refuses: "a missing form; entities with a concept that has only punctuation; an unknown style",
     forms: &[
         form(
             "entities",
-            "spellings of a concept, or of names",
-            &[optional_field("concept", LONG_TEXT, "e.g. neural network")],
+            "maps the spellings of a concept, or of names, to one spelling",
+            &[optional_field("concept", LONG_TEXT, "the concept, e.g. neural network; names when absent")],
         ),
         form(
             "dates",
-            "dates as ISO 8601",
+            "maps dates to ISO 8601",
             &[optional_field("format", FieldKind::Choice(&["iso8601", "json", "yaml", "csv"]), "iso8601 (default)")],
         ),
         form(
             "versions",
-            "versions as MAJOR.MINOR.PATCH",
-            &[optional_field("package", SHORT_TEXT, "only of this package")],
+            "maps version numbers to MAJOR.MINOR.PATCH",
+            &[optional_field("package", SHORT_TEXT, "only versions of this package")],
         ),
         form(
             "code",
-            "code without differences that mean nothing",
+            "removes differences in code that have no meaning, e.g. in spacing",
             &[
-                optional_field("language", SHORT_TEXT, "only this language"),
+                optional_field("language", SHORT_TEXT, "only code in this language"),
                 optional_field("style", FieldKind::Choice(&["plain", "black"]), "plain (default), or black for Python"),
             ],
         ),
@@ -99,51 +99,51 @@ const NORMALIZE: Verb = Verb {
 const COMPARE: Verb = Verb {
     name: "COMPARE",
     when: "to enumerate differences and agreements between documents",
-    never: "it does not say which side is right",
+    never: "say which side is right",
     refuses: "a missing form; versions without doc_a and doc_b, or with one document twice; threshold outside 0 to 1",
     forms: &[
         form(
             "versions",
-            "every difference between two documents",
+            "lists every difference between two documents",
             &[
-                required_field("doc_a", FieldKind::File, "the older"),
-                required_field("doc_b", FieldKind::File, "the newer"),
+                required_field("doc_a", FieldKind::File, "the older document"),
+                required_field("doc_b", FieldKind::File, "the newer document"),
             ],
         ),
         form(
             "consensus",
-            "statements on which documents agree",
+            "lists statements on which documents agree",
             &[
-                required_field("field", SHORT_TEXT, "e.g. recommendation"),
+                required_field("field", SHORT_TEXT, "the kind of statement, e.g. recommendation"),
                 optional_field(
                     "threshold",
                     FieldKind::Number(0.0, 1.0),
-                    "share of documents that must agree; 0.8 when absent",
+                    "fraction of the documents that must agree; 0.8 when absent",
                 ),
             ],
         ),
         form(
             "contradictions",
-            "statements that exclude each other",
-            &[required_field("field", SHORT_TEXT, "e.g. best-practice")],
+            "lists statements that contradict each other",
+            &[required_field("field", SHORT_TEXT, "the kind of statement, e.g. best-practice")],
         ),
         form(
             "approaches",
-            "what speaks for and against each approach",
-            &[optional_field("schema", FieldKind::Choice(&["pros-cons"]), "pros-cons (default)")],
+            "lists arguments for and against each approach",
+            &[optional_field("schema", FieldKind::Choice(&["pros-cons"]), "pros-cons (default), the only schema")],
         ),
     ],
 };
 
 const DETECT: Verb = Verb {
     name: "DETECT",
-    when: "to learn where to look harder: groups, warnings, gaps, outliers, trends",
-    never: "it does not explain why; the method that was used is always named",
+    when: "to learn which documents to read closely: groups, warnings, gaps, outliers, trends",
+    never: "explain why; the answer always names its method",
     refuses: "an objective that fits another form; a constraint that the form does not have",
     forms: &[
         form(
             "clusters",
-            "groups of documents",
+            "finds groups of similar documents",
             &[
                 OBJECTIVE,
                 optional_field(
@@ -152,9 +152,13 @@ const DETECT: Verb = Verb {
                         optional_field(
                             "max_clusters",
                             FieldKind::Whole(1, 1_000),
-                            "at most so many groups; 5 when absent",
+                            "maximum number of groups; 5 when absent",
                         ),
-                        optional_field("min_size", FieldKind::Whole(1, 10_000), "smaller groups are left out"),
+                        optional_field(
+                            "min_size",
+                            FieldKind::Whole(1, 10_000),
+                            "minimum number of documents in a group",
+                        ),
                     ]),
                     "bounds",
                 ),
@@ -162,7 +166,7 @@ const DETECT: Verb = Verb {
         ),
         form(
             "warnings",
-            "cautionary sentences",
+            "finds sentences that warn the reader",
             &[
                 OBJECTIVE,
                 optional_field(
@@ -170,7 +174,7 @@ const DETECT: Verb = Verb {
                     FieldKind::Object(&[optional_field(
                         "min_strength",
                         FieldKind::Choice(&["low", "medium", "high"]),
-                        "low when absent",
+                        "minimum strength of a warning; low when absent",
                     )]),
                     "bounds",
                 ),
@@ -178,7 +182,7 @@ const DETECT: Verb = Verb {
         ),
         form(
             "gaps",
-            "expected content that is missing",
+            "finds documents without content that is expected in them",
             &[
                 OBJECTIVE,
                 optional_field(
@@ -192,7 +196,7 @@ const DETECT: Verb = Verb {
                         optional_field(
                             "min_share",
                             FieldKind::Number(0.0, 1.0),
-                            "without topics: sections that this share has",
+                            "without expected_topics: a section is expected if this fraction of documents has it",
                         ),
                     ]),
                     "bounds",
@@ -201,14 +205,18 @@ const DETECT: Verb = Verb {
         ),
         form(
             "anomalies",
-            "documents that differ",
+            "finds documents with unusual numbers",
             &[
                 OBJECTIVE,
                 optional_field(
                     "constraints",
                     FieldKind::Object(&[
-                        optional_field("field", SHORT_TEXT, "a number of each document, e.g. citation_count"),
-                        optional_field("threshold", FieldKind::Number(0.5, 100.0), "robust z score; 3.5 when absent"),
+                        optional_field("field", SHORT_TEXT, "a numeric field of documents, e.g. citation_count"),
+                        optional_field(
+                            "threshold",
+                            FieldKind::Number(0.5, 100.0),
+                            "minimum robust z score of an anomaly; 3.5 when absent",
+                        ),
                     ]),
                     "bounds",
                 ),
@@ -216,14 +224,14 @@ const DETECT: Verb = Verb {
         ),
         form(
             "trends",
-            "what changes with time",
+            "finds what changes with time",
             &[
                 OBJECTIVE,
                 optional_field(
                     "constraints",
                     FieldKind::Object(&[
-                        optional_field("field", SHORT_TEXT, "a number of each document, or a kind of statement"),
-                        optional_field("period", FieldKind::Choice(&["month", "year"]), "year when absent"),
+                        optional_field("field", SHORT_TEXT, "a numeric field of documents, or a kind of statement"),
+                        optional_field("period", FieldKind::Choice(&["month", "year"]), "interval; year when absent"),
                     ]),
                     "bounds",
                 ),
@@ -234,13 +242,13 @@ const DETECT: Verb = Verb {
 
 const TRACE: Verb = Verb {
     name: "TRACE",
-    when: "to see who cites, links or builds on whom",
-    never: "it does not invent links: every edge points at the text that makes it",
-    refuses: "influence without source; a source that the view does not hold",
+    when: "to see which documents cite or link to each other, or build on each other",
+    never: "invent links: every edge names the text from which it was made",
+    refuses: "influence without source; a source that is not in the view",
     forms: &[
         form(
             "citations",
-            "documents and works with their citations",
+            "returns documents and cited works, with the citations between them",
             &[optional_field(
                 "format",
                 FieldKind::Choice(&["graph", "json", "yaml", "csv"]),
@@ -249,14 +257,18 @@ const TRACE: Verb = Verb {
         ),
         form(
             "authority",
-            "nodes by rank",
+            "ranks documents and cited works by authority",
             &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
         ),
-        form("influence", "what builds on a document", &[required_field("source", FieldKind::File, "the document")]),
+        form(
+            "influence",
+            "finds what builds on a document",
+            &[required_field("source", FieldKind::File, "a document")],
+        ),
         form(
             "freshness",
-            "nodes by age",
-            &[optional_field("baseline_date", FieldKind::Moment, "what is older is stale")],
+            "lists documents by age",
+            &[optional_field("baseline_date", FieldKind::Moment, "older documents are marked stale")],
         ),
     ],
 };
@@ -264,46 +276,50 @@ const TRACE: Verb = Verb {
 const SCORE: Verb = Verb {
     name: "SCORE",
     when: "to weigh documents or an earlier result by stated criteria",
-    never: "it does not judge truth; every score names the counts it was made of",
-    refuses: "coverage without topic; confidence without extraction; an id that was never given",
+    never: "judge truth; every score names the counts from which it was computed",
+    refuses: "coverage without topic; confidence without extraction; an unknown result id",
     forms: &[
         form(
             "authority",
-            "by citations",
+            "scores documents by citations",
             &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
         ),
         form(
             "freshness",
-            "by date",
-            &[optional_field("baseline_date", FieldKind::Moment, "the newest document when absent")],
+            "scores documents by date",
+            &[optional_field("baseline_date", FieldKind::Moment, "date to count ages from (default: newest document)")],
         ),
-        form("coverage", "by how much of a topic is there", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
-        form("confidence", "of an earlier result", &[required_field("extraction", SHORT_TEXT, "the id of a result")]),
+        form("coverage", "scores the coverage of a topic", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form(
+            "confidence",
+            "scores an earlier result",
+            &[required_field("extraction", SHORT_TEXT, "the id of the result")],
+        ),
     ],
 };
 
 const QUERY: Verb = Verb {
     name: "QUERY",
-    when: "to filter documents by metadata before reading any",
-    never: "it knows metadata only; what a text argues or introduces is not asked here",
+    when: "to select documents by metadata before reading any",
+    never: "search texts: it knows metadata only, not what a text says",
     refuses: "fields that do not exist; values of a wrong type; conditions about meaning",
     forms: &[form(
         "",
-        "lists documents",
-        &[required_field("filter", FieldKind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")],
+        "lists the documents that match a filter",
+        &[required_field("filter", FieldKind::Filter, "conditions with = != < > <= >=, AND, OR, NOT, parentheses")],
     )],
 };
 
 const DELTA: Verb = Verb {
     name: "DELTA",
     when: "to see only what changed since a time or a session",
-    never: "it does not repeat what stayed the same",
-    refuses: "none or several of since, baseline and watch; only without baseline; field without watch",
+    never: "repeat what stayed the same",
+    refuses: "none or several of `since`, `baseline` and `watch`; `only` without `baseline`; `field` without `watch`",
     forms: &[form(
         "",
-        "added, removed, modified",
+        "lists what was added, removed and modified",
         &[
-            optional_field("since", FieldKind::Moment, "files changed at or after this moment"),
+            optional_field("since", FieldKind::Moment, "lists files changed at or after this time"),
             optional_field(
                 "baseline",
                 FieldKind::Baseline,
@@ -312,13 +328,13 @@ const DELTA: Verb = Verb {
             optional_field(
                 "only",
                 FieldKind::Choice(&["added", "removed", "modified", "new-contradictions"]),
-                "with baseline: this alone",
+                "with baseline: only changes of this kind",
             ),
-            optional_field("watch", FieldKind::File, "one file"),
+            optional_field("watch", FieldKind::File, "compares one file with its earlier version"),
             optional_field(
                 "field",
                 SHORT_TEXT,
-                "with watch: content (default), headings, tables, size, title, or any other field",
+                "with watch, what to compare: content (default), headings, tables, size, title, or any other field",
             ),
         ],
     )],
@@ -327,30 +343,30 @@ const DELTA: Verb = Verb {
 const SUMMARIZE: Verb = Verb {
     name: "SUMMARIZE",
     when: "to get the inputs of a decision, a timeline or a matrix as structures",
-    never: "it never writes prose, never judges and never advises",
+    never: "write prose, judge or advise",
     refuses: "decision-inputs without question; a matrix without items or schema; coverage without topic",
     forms: &[
-        form("coverage", "where a topic is treated", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form("coverage", "lists where a topic is treated", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
         form(
             "decision-inputs",
-            "options with evidence",
-            &[required_field("question", LONG_TEXT, "e.g. Which library?")],
+            "lists the options of a decision with evidence",
+            &[required_field("question", LONG_TEXT, "the decision, e.g. Which library?")],
         ),
         form(
             "timeline",
-            "dated events in order",
+            "lists dated events in order",
             &[optional_field(
                 "field",
                 FieldKind::Choice(&["published_at", "modified", "mentioned"]),
-                "published_at when absent",
+                "the date to use; published_at when absent",
             )],
         ),
         form(
             "comparison-matrix",
-            "documents by fields",
+            "makes a table of documents (rows) and fields (columns)",
             &[
                 required_field("items", FieldKind::Files(100), "the documents"),
-                required_field("schema", FieldKind::Texts(50), "fields: facts, or keys that the documents state"),
+                required_field("schema", FieldKind::Texts(50), "columns: metadata fields, or keys in the documents"),
             ],
         ),
     ],
@@ -358,18 +374,18 @@ const SUMMARIZE: Verb = Verb {
 
 const EXPLAIN_FAILURE: Verb = Verb {
     name: "EXPLAIN_FAILURE",
-    when: "after a low confidence, a partial coverage or a refusal, to learn what to fix",
-    never: "it does not repeat the work",
-    refuses: "no result and no document; an id that was never given; an id of another verb",
+    when: "after an answer with low confidence or partial coverage, or a refusal, to learn what to fix",
+    never: "run the explained request again",
+    refuses: "neither a result nor a document; an unknown result id; the id of another verb's result",
     forms: &[form(
         "",
-        "issues with what to do",
+        "lists the issues of a result, and requests that fix them",
         &[
             optional_field("verb", FieldKind::Choice(VERB_NAMES), "the verb of the result"),
             optional_field("id", SHORT_TEXT, "the id of a result"),
-            optional_field("extraction_id", SHORT_TEXT, "the id of an EXTRACT"),
-            optional_field("detection_id", SHORT_TEXT, "the id of a DETECT"),
-            optional_field("url_id", FieldKind::File, "a document of a session or view"),
+            optional_field("extraction_id", SHORT_TEXT, "the id of an EXTRACT result"),
+            optional_field("detection_id", SHORT_TEXT, "the id of a DETECT result"),
+            optional_field("url_id", FieldKind::File, "a document of the session or view, to explain how it was read"),
         ],
     )],
 };

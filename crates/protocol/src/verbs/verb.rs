@@ -60,9 +60,9 @@ pub struct Form {
 pub struct Verb {
     /// Name of the verb in upper case.
     pub name: &'static str,
-    /// When to use the verb.
+    /// When to use the verb. Completes the sentence `use it ...` of the help.
     pub when: &'static str,
-    /// What the verb does not do.
+    /// What the verb does not do. Completes the sentence `It does not: ...` of the help.
     pub never: &'static str,
     /// Mistakes for which a request is rejected.
     pub refuses: &'static str,
@@ -88,13 +88,13 @@ pub(super) const FORMATS: &[&str] = &["json", "yaml", "csv"];
 
 /// Fields that every verb takes.
 pub const COMMON_FIELDS: &[Field] = &[
-    optional_field("view", SHORT_TEXT, "a saved view; without view and session it is the whole warehouse"),
-    optional_field("session", FieldKind::Whole(1, i64::MAX), "the files of one ingest run, as they were"),
+    optional_field("view", SHORT_TEXT, "name of a saved view to work on; without view and session, all files"),
+    optional_field("session", FieldKind::Whole(1, i64::MAX), "id of an INGEST session: its files as they were then"),
     optional_field("format", FieldKind::Choice(FORMATS), "json (default), yaml, or csv for tables"),
-    optional_field("verbose", FieldKind::Flag, "lifts the limit on prose"),
-    optional_field("async", FieldKind::Flag, "returns a job id at once"),
-    optional_field("limit", FieldKind::Whole(1, 10_000), "most objects of a list; 100 when absent"),
-    optional_field("offset", FieldKind::Whole(0, 10_000_000), "objects to pass over"),
+    optional_field("verbose", FieldKind::Flag, "returns all sentences, without the limit on their length"),
+    optional_field("async", FieldKind::Flag, "runs in a job and returns the job id at once"),
+    optional_field("limit", FieldKind::Whole(1, 10_000), "maximum number of objects in a list; 100 when absent"),
+    optional_field("offset", FieldKind::Whole(0, 10_000_000), "number of objects to skip before the first"),
 ];
 
 impl Verb {

@@ -87,7 +87,7 @@ impl ModelCapability {
 }
 
 impl ModelCapability {
-    /// Replaces the name of the host that runs the model, for callers that may not see it. That it is remote stays visible.
+    /// Replaces the name of the host that runs the model, for callers that may not see it. They still see that it is remote.
     #[must_use]
     pub fn without_place(self) -> ModelCapability {
         ModelCapability { passed_on_to: self.passed_on_to.map(|_| REMOTE_HOST_LABEL.into()), ..self }

@@ -17,7 +17,7 @@ impl TaskId {
     /// Creates a random task id.
     pub fn random() -> Result<TaskId> {
         let mut bytes = [0_u8; 16];
-        getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
+        getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("cannot get random numbers: {error}")))?;
         Ok(TaskId(bytes.iter().map(|it| format!("{it:02x}")).collect()))
     }
 }

@@ -41,7 +41,7 @@ impl TryFrom<wire::CorpusResponse> for CorpusReply {
         let wire::CorpusResponse { media_type, text, refused, accepted } = reply;
         let refused = match refused.as_str() {
             "" => None,
-            // A newer vic may send an error code that this version does not know.
+            // Treat an unknown code as internal, because a newer vic may send codes that this version does not know.
             name => Some(ErrorCode::ALL.into_iter().find(|it| it.name() == name).unwrap_or(ErrorCode::Internal)),
         };
         Ok(CorpusReply { media_type, text, error_code: refused, accepted })

@@ -127,7 +127,7 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
-            // The wire message has no further conditions, because only questions use them.
+            // Leave the other conditions unset: only questions use them, so the wire message has no fields for them.
             ..model::FileFilter::default()
         })
     }

@@ -115,7 +115,7 @@ impl TryFrom<wire::GraphTool> for ToolSpec {
     }
 }
 
-/// Maximum size of a graph import in bytes (64 MiB): a million edges as JSON with little more than their ends.
+/// Maximum size of a graph import in bytes (64 MiB): enough for a million edges as JSON with little but source and target.
 pub const MAX_GRAPH: usize = 64 << 20;
 /// Bytes reserved for the other fields of the message, such as the import's name.
 const MESSAGE_OVERHEAD: usize = 64 << 10;

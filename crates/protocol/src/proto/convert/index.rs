@@ -187,7 +187,7 @@ impl TryFrom<wire::Status> for model::Status {
             auth_enabled: it.auth_enabled,
             upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
             paused: it.paused.map(TryInto::try_into).transpose()?,
-            // Older daemons do not send this field.
+            // Use the default if the field is missing, because older daemons do not send it.
             watch: it.watch.map(Into::into).unwrap_or_default(),
             memory_caps: into_all(it.memory_caps),
         })

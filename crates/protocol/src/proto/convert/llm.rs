@@ -14,9 +14,9 @@ use crate::proto::json::{self, MAX_JSON};
 const WORKLOADS_HINT: &str = "use `chat`, `completion`, `tool` or `vision`";
 /// Hint of the error for an unknown role.
 const ROLES_HINT: &str = "use `user`, `assistant` or `tool`";
-/// Maximum size in bytes of the parameter schemas of all tools of a request. A hundred tools take a fifth of it.
+/// Maximum size in bytes of the parameter schemas of all tools of a request. A hundred tools take a fifth of this size.
 const MAX_TOOL_PARAMETERS_BYTES: usize = 1 << 20;
-/// Maximum size of a model name in bytes: the daemon keeps one client, with the name, for each model.
+/// Maximum size of a model name in bytes. Limits memory: the daemon keeps a client, with the name, for each model.
 const MAX_MODEL_NAME: usize = 1 << 10;
 /// Maximum size in bytes of the path of a program or folder: the longest path of the operating system.
 const MAX_PATH: usize = 4 << 10;

@@ -22,7 +22,7 @@ pub use crate::model::llm::request::message::{Message, Prompt, Role, ToolCall};
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Default maximum size of an answer in tokens.
 const MAX_TOKENS: u32 = 1024;
-/// Maximum bytes of a model name: callers may send any name, and capabilities are cached under each.
+/// Maximum size of a model name in bytes. Limits memory: callers may send any name, and capabilities are cached by name.
 pub const MAX_MODEL_NAME: usize = 1 << 10;
 /// Maximum length of a tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
@@ -146,7 +146,9 @@ impl LlmRequest {
             let schema = Schema::new(schema).map_err(|error| error.field(field.as_str()))?;
             patterns += schema.patterns();
             if patterns > MAX_PATTERNS {
-                let text = format!("up to `{field}` the schemas have {patterns} patterns; the limit is {MAX_PATTERNS}");
+                let text = format!(
+                    "the schemas up to `{field}` have {patterns} patterns together; the limit is {MAX_PATTERNS}"
+                );
                 return Err(Error::invalid(text).field(field));
             }
         }
@@ -170,7 +172,7 @@ impl LlmRequest {
         if let (Some(wanted), Some(most)) = (self.context_tokens, model.max_context_tokens)
             && wanted > most
         {
-            return wrong("context_tokens", format!("is {wanted}; `{name}` has {most}"));
+            return wrong("context_tokens", format!("is {wanted}; `{name}` allows at most {most}"));
         }
         let needs = |it: &WorkloadKind| !model.workloads.contains(it);
         let workloads = [

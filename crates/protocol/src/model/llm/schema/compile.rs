@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 pub const MAX_PATTERNS: usize = 100;
 /// Maximum number of nodes of a schema.
 const MAX_NODES: usize = 10_000;
-/// Maximum bytes of a pattern: every two of them may be `\w`, which is parsed to seven hundred character ranges.
+/// Maximum size of a pattern in bytes. It limits the parser's memory: each two bytes may be `\w`, which becomes 700 ranges.
 const PATTERN_BYTES: usize = 4 << 10;
 /// Maximum bytes of a compiled pattern.
 const COMPILED_BYTES: usize = 256 << 10;
-/// Maximum bytes kept of a path in the schema: ten thousand nodes may lie below a key of 100 KB.
+/// Size in bytes up to which a path in the schema is kept. Without it, 10,000 nodes below a key of 100 KB would take 1 GB.
 const PLACE_BYTES: usize = 200;
 /// Keywords without effect on validation.
 const ANNOTATION_KEYWORDS: [&str; 14] = [
@@ -168,7 +168,7 @@ impl<'a> Compiler<'a> {
         match schema {
             Value::Bool(allows) => Ok(Node { never: !allows, ..Node::default() }),
             Value::Object(map) => self.keywords(place, map),
-            _ => Err((place.into(), "neither an object nor true or false".into())),
+            _ => Err((place.into(), "must be an object, `true` or `false`".into())),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a> Compiler<'a> {
             "exclusiveMaximum" => node.exclusive_maximum = Some(expect_number(value, at)?),
             "multipleOf" => match expect_number(value, at)? {
                 step if step > 0.0 => node.multiple_of = Some(step),
-                _ => return Err((at.into(), "not above 0".into())),
+                _ => return Err((at.into(), "must be above 0".into())),
             },
             "minLength" => node.min_length = Some(expect_count(value, at)?),
             "maxLength" => node.max_length = Some(expect_count(value, at)?),
@@ -224,7 +224,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<bool, SchemaProblem> {
         match keyword {
             "required" => {
-                let name = |it: &Value| it.as_str().map(String::from).ok_or_else(|| problem(at, "not a list of names"));
+                let name = |it: &Value| it.as_str().map(String::from).ok_or_else(|| problem(at, "must list names"));
                 node.required = expect_array(value, at)?.iter().map(name).collect::<Result<_, _>>()?;
             }
             "properties" => {
@@ -260,7 +260,7 @@ impl<'a> Compiler<'a> {
             "contains" => node.contains = Some(self.intern_node(at, value)?),
             "minItems" => node.min_items = Some(expect_count(value, at)?),
             "maxItems" => node.max_items = Some(expect_count(value, at)?),
-            "uniqueItems" => node.unique = value.as_bool().ok_or_else(|| problem(at, "neither true nor false"))?,
+            "uniqueItems" => node.unique = value.as_bool().ok_or_else(|| problem(at, "must be `true` or `false`"))?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -282,9 +282,10 @@ impl<'a> Compiler<'a> {
             "oneOf" => node.one_of = self.intern_nodes(value, at)?,
             "not" => node.not = Some(self.intern_node(at, value)?),
             "$ref" => {
-                let target = value.as_str().ok_or_else(|| problem(at, "not a reference"))?;
+                let target = value.as_str().ok_or_else(|| problem(at, "must be a reference such as `#/$defs/name`"))?;
                 let found = target.strip_prefix('#').and_then(|it| self.root.pointer(it));
-                let found = found.ok_or_else(|| problem(at, "refers to nothing in this schema"))?;
+                let found = found
+                    .ok_or_else(|| problem(at, "refers to no part of this schema; other documents are not loaded"))?;
                 let referred = self.intern_node(truncate_path(target), found)?;
                 node.all_of.push(referred);
             }
@@ -295,24 +296,24 @@ impl<'a> Compiler<'a> {
 
     /// Compiles a pattern. The number and size of patterns are limited, because compiling them takes time.
     fn compile_pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, SchemaProblem> {
-        let text = text.ok_or_else(|| problem(at, "not a pattern"))?;
+        let text = text.ok_or_else(|| problem(at, "must be a regular expression"))?;
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
-            return Err((at.into(), format!("more than {MAX_PATTERNS} patterns")));
+            return Err((at.into(), format!("the schema has more than {MAX_PATTERNS} patterns")));
         }
         if text.len() > PATTERN_BYTES {
-            return Err((at.into(), format!("a pattern of more than {PATTERN_BYTES} bytes")));
+            return Err((at.into(), format!("the pattern has more than {PATTERN_BYTES} bytes")));
         }
         RegexBuilder::new(text).size_limit(COMPILED_BYTES).build().map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => problem(at, "a pattern that is too large once compiled"),
-            _ => problem(at, "an invalid pattern"),
+            regex::Error::CompiledTooBig(_) => problem(at, "the pattern is too large once compiled"),
+            _ => problem(at, "the pattern is not a valid regular expression"),
         })
     }
 
     fn intern_nodes(&mut self, value: &'a Value, at: &str) -> Result<Vec<usize>, SchemaProblem> {
         let all = expect_array(value, at)?;
         if all.is_empty() {
-            return Err(problem(at, "an empty list"));
+            return Err(problem(at, "must not be an empty list"));
         }
         all.iter().enumerate().map(|(number, it)| self.intern_node(&append_path(at, &number.to_string()), it)).collect()
     }
@@ -336,21 +337,21 @@ fn truncate_path(text: &str) -> &str {
 }
 
 fn expect_array<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, SchemaProblem> {
-    value.as_array().ok_or_else(|| problem(at, "not a list"))
+    value.as_array().ok_or_else(|| problem(at, "must be a list"))
 }
 
 fn expect_object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, SchemaProblem> {
-    value.as_object().ok_or_else(|| problem(at, "not an object"))
+    value.as_object().ok_or_else(|| problem(at, "must be an object"))
 }
 
 fn expect_number(value: &Value, at: &str) -> Result<f64, SchemaProblem> {
-    value.as_f64().ok_or_else(|| problem(at, "not a number"))
+    value.as_f64().ok_or_else(|| problem(at, "must be a number"))
 }
 
 fn expect_count(value: &Value, at: &str) -> Result<usize, SchemaProblem> {
     let whole =
         value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
-    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| problem(at, "not a whole number of 0 or more"))
+    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| problem(at, "must be a whole number of 0 or more"))
 }
 
 fn parse_types(value: &Value, at: &str) -> Result<Vec<Type>, SchemaProblem> {
@@ -358,7 +359,7 @@ fn parse_types(value: &Value, at: &str) -> Result<Vec<Type>, SchemaProblem> {
         Value::Array(all) => all.iter().collect(),
         one => vec![one],
     };
-    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| problem(at, "not a type"));
+    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| problem(at, "must be a JSON type"));
     let types: Vec<Type> = names.into_iter().map(known).collect::<Result<_, _>>()?;
-    if types.is_empty() { Err(problem(at, "not a type")) } else { Ok(types) }
+    if types.is_empty() { Err(problem(at, "must name at least one type")) } else { Ok(types) }
 }

@@ -34,7 +34,7 @@ fn tool_arguments_are_validated() {
             (query(json!(0)), "at least 1"),
             (query(json!(1.5)), "must be of type integer"),
             (query(json!("5")), "must be of type integer"),
-            (json!({ "query": "x", "path": "/etc" }), "`path` is not known"),
+            (json!({ "query": "x", "path": "/etc" }), "`path` is not a known field"),
             (json!([]), "must be of type object"),
             (json!(null), "must be of type object"),
         ],
@@ -132,7 +132,7 @@ fn long_reference_chain_compiles_without_deep_stack() {
         let compiled = Schema::new(&schema).unwrap();
         [json!({ "a": 1 }), json!({ "b": 1 })].map(|it| compiled.check(&it).unwrap_err().message)
     };
-    // The stack is a quarter of that of the daemon's threads.
+    // A quarter of the stack of the daemon's threads suffices, so that recursion cannot overflow the stack there.
     let [beyond, within] = std::thread::Builder::new().stack_size(512 << 10).spawn(told).unwrap().join().unwrap();
     assert!(beyond.contains("nested too deep") && within.contains("must be of type string"), "{beyond}; {within}");
 }
@@ -162,8 +162,8 @@ fn patterns(count: usize) -> Value {
 #[test]
 fn unsupported_schemas_are_rejected() {
     for (schema, said) in [
-        (json!({ "type": 7 }), "#/type: not a type"),
-        (json!({ "type": "text" }), "not a type"),
+        (json!({ "type": 7 }), "#/type: must be a JSON type"),
+        (json!({ "type": "text" }), "must be a JSON type"),
         (json!({ "properties": { "a/b": { "minimum": "x" } } }), "#/properties/a~1b/minimum"),
         (json!({ "unevaluatedProperties": false }), "`unevaluatedProperties` is not supported"),
         (json!({ "pattern": "(" }), "pattern"),
@@ -175,7 +175,7 @@ fn unsupported_schemas_are_rejected() {
         (json!({ "$ref": "http://127.0.0.1:1/schema.json" }), "refers to nothing"),
         (json!({ "$ref": "file:///etc/passwd" }), "refers to nothing"),
         (json!({ "$ref": "#/$defs/none" }), "refers to nothing"),
-        (json!("string"), "neither"),
+        (json!("string"), "must be an object, `true`"),
     ] {
         let error = Schema::new(&schema).unwrap_err();
         assert!(error.code == ErrorCode::InvalidArgument && error.message.contains(said), "{schema}: {error}");

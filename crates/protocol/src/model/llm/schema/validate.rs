@@ -9,8 +9,8 @@ use crate::model::llm::schema::compile::{Node, Type};
 
 /// Maximum nesting depth of a validated value: a recursive schema must not recurse forever.
 const MAX_DEPTH: usize = 64;
-/// Maximum number of validation steps: a schema that refers to its root twice has as many steps as there are paths down
-/// to the depth limit.
+/// Maximum number of validation steps. [`MAX_DEPTH`] alone is not enough: a schema that refers twice to its root doubles
+/// the number of steps at each level of nesting.
 const MAX_STEPS: usize = 1_000_000;
 /// Maximum number of violations to collect; further ones are not reported.
 const MAX_VIOLATIONS: usize = 20;
@@ -153,7 +153,7 @@ impl Checker<'_> {
             }
             if let Some(at) = node.other_properties.filter(|_| !known) {
                 match self.nodes[at].never {
-                    true => self.report(&inner, "is not known"),
+                    true => self.report(&inner, "is not a known field"),
                     false => self.node(at, value, &inner),
                 }
             }
