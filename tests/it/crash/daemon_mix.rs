@@ -269,8 +269,7 @@ impl Mix {
     }
 
     /// Confirms losses if the daemon holds them back: when more than half of a folder is missing at a start, the daemon
-    /// keeps
-    /// the entries until the user confirms. Existing files must be indexed before that.
+    /// keeps the entries until the user confirms. Existing files must be indexed before that.
     fn confirm_losses(&mut self) {
         let is_held = self.caller.status().roots.iter().any(|it| it.problem.contains("more than half"));
         if is_held {

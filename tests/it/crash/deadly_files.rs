@@ -87,8 +87,8 @@ fn deadly_file_gets_no_third_reader_after_restart() {
     world.ok(&["pause"]);
     kill_and_start(&mut world);
     make_worker_hang(&world, 2);
-    // The worker has read another file before, whose remains could cause the crash, so vic would otherwise retry in a fresh
-    // worker.
+    // Crashes the worker, which has read another file before. vic retries after such a crash, because remains of the other
+    // file could be the cause, but not if the file has had two attempts.
     signal_worker(&world, &["-XCPU", "-CONT"]);
     check_skipped_until_changed(&world);
 }

@@ -131,7 +131,7 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     assert!(never.is_empty(), "these calls never killed the daemon: {never:?}");
 }
 
-/// Runs a daemon that is killed when a thread makes this call for the given time. Returns whether the kill happened.
+/// Runs a daemon that is killed when a thread makes this call for the `number`th time. Returns whether the kill happened.
 fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut CrashOracle) -> bool {
     world.kill();
     let inject = format!("inject={call}:signal=KILL:when={number}");

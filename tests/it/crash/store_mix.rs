@@ -166,7 +166,8 @@ fn torture_mix_of_changes() {
     }
 }
 
-/// More rows than a query may scan outside the keyword index. Without other changes, only a start adds them to the index.
+/// Number of rows outside the keyword index: more than a query may scan there. Without further changes, only the start of a
+/// daemon adds these rows to the index.
 const UNINDEXED_ROWS: u64 = 150;
 
 #[test]

@@ -3,8 +3,7 @@
 //!
 //! `VIC_MUTANTS` sets the number of mutants (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM`
 //! names a folder of original files in place of `data/` and the [`crate::support::seeds`]. `ocr_bombs` runs OCR and layout
-//! on
-//! mutants, and `daemon_mutants` puts mutants into the folder of a daemon. `query_mutants`, `request_mutants`,
+//! on mutants, and `daemon_mutants` puts mutants into the folder of a daemon. `query_mutants`, `request_mutants`,
 //! `grpc_mutants`, `model_reply_mutants` and `settings_mutants` mutate requests, replies of servers, and settings files.
 
 use std::collections::BTreeMap;

@@ -35,13 +35,14 @@ const REFUSED_EXTRA_MIB: u64 = 100;
 const OVERSHOOT_MIB: u64 = 256;
 /// Maximum memory for an image that is downscaled row by row, in MiB above the peak of the largest OCR page.
 const ROW_DECODER_EXTRA_MIB: u64 = 64;
-/// Maximum memory for an image that is decoded as a whole before it is downscaled, in MiB above the peak of that page.
+/// Maximum memory for an image that is decoded as a whole before it is downscaled, in MiB above the peak of the largest OCR
+/// page.
 const WHOLE_DECODER_EXTRA_MIB: u64 = 128;
 /// Threads of a worker, as on a machine with many cores. Each thread takes memory.
 const MAX_THREADS: usize = 4;
-/// Time limit of the job on a bomb, in seconds.
+/// Time limit of one OCR or layout job on a bomb, in seconds.
 const TIME_LIMIT_SECONDS: u32 = 10;
-/// Maximum time for a bomb. By then, a worker that hangs has been killed.
+/// Maximum time until the job on a bomb ends, including the time to kill a worker that hangs.
 const KILL_LIMIT: Duration = Duration::from_secs(12);
 /// Side of the largest image that vic accepts for OCR, in pixels.
 const LARGEST_SIDE: u32 = 9_999;

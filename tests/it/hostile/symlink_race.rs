@@ -63,7 +63,7 @@ impl RaceCounts {
         self.answers += 1;
     }
 
-    /// Returns whether requests have met both the folder and the link in its place.
+    /// Returns whether some requests met the folder and others the link in its place; otherwise the test checked nothing.
     fn met_both(&self) -> bool {
         self.read > 0 && self.refused > 0 && self.walks > 3
     }

@@ -44,7 +44,7 @@ fn children(process: u32) -> Vec<u32> {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A measured number of each process of a daemon: the daemon itself and its current workers.
+/// A measured quantity, such as CPU seconds, for the daemon and for each of its current workers, by process id.
 struct PerProcess(BTreeMap<u32, f64>);
 
 impl PerProcess {
@@ -95,7 +95,7 @@ fn indexing_threads_have_low_priority_and_queries_do_not() {
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
     assert_eq!(waited.len(), 1);
     assert!(of("lance-cpu").len() > 2, "keyword search must not wait for maintenance: {all:?}");
-    // All threads other than those of background work may serve a question, so they have normal priority.
+    // Checks that all other threads have normal priority, because each may serve a question.
     let behind =
         |name: &str| ["index", "vic-"].iter().any(|it| name.starts_with(it)) || passages.iter().any(|it| it.0 == name);
     let ahead: Vec<_> = all.iter().filter(|it| !behind(&it.0)).collect();
@@ -291,8 +291,8 @@ fn idle_daemon_writes_nothing_and_uses_little_cpu() {
 #[ignore = "takes ten minutes: see `make torture`"]
 fn torture_idle() {
     check_rest(1_000, |caller| {
-        // Waits until the old table versions are deleted: they are kept for readers for some time, and then the work is
-        // over.
+        // Waits until the old table versions are deleted, which is the last work of the daemon: they are kept for some time
+        // for queries that still read them.
         assert!(
             caller.poll_until(Duration::from_secs(600), |it| it.status().upkeep.versions == 1),
             "old versions have not been deleted"

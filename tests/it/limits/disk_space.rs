@@ -30,7 +30,7 @@ const FIXED_BYTES: u64 = 20 << 20;
 /// Disk space that the daemon must leave free (`VIC_DISK_RESERVE_BYTES`), in MiB.
 const RESERVE_MIB: u64 = 16;
 
-/// Number of files, and number of deleted files: more than a fifth, so that maintenance rewrites the table.
+/// Number of files, and number of files to delete: more than a fifth of all, so that maintenance rewrites the table.
 const ENTRIES: u64 = 900;
 const DELETED: u64 = 300;
 
@@ -165,7 +165,7 @@ fn inside_without_a_byte() {
         wait_until_indexed(&world, files, "indexing resumes");
         assert!(is_first_hit(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
     }
-    // Also kills the daemon on a full disk and starts it after that.
+    // Also kills the daemon while the disk is full, frees the space, and starts the daemon again.
     let ballast = fill_disk(&world.data(), 0);
     world.write("last.md", "A treatise on beekeeping.");
     std::thread::sleep(Duration::from_secs(2));
@@ -298,7 +298,8 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
         caller.sync();
     }
     world.ok(&["pause"]);
-    // Waits for twice the time without changes after which maintenance begins.
+    // Waits twice as long as the time without changes after which maintenance would begin, to show that the pause prevents
+    // it.
     std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
     world.ok(&["resume"]);
@@ -310,8 +311,7 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
 
 /// Saves files repeatedly and checks the disk usage at the end: the index is at most `times` its initial size, and the data
 /// directory at most [`FIXED_BYTES`] larger than that. Old versions are deleted after six minutes without changes. Returns
-/// the
-/// p95 of questions before the saves, right after them, and at the end.
+/// the p95 of questions before the saves, right after them, and at the end.
 fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();
     (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
@@ -351,7 +351,8 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
     promises.at_most("versions of the table at most", most_versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
-    // A large table is compacted later, because that takes longer. So few fragments do not slow down questions.
+    // A large table may have more fragments, because vic compacts it later, as that takes longer. Neither number of
+    // fragments slows down questions.
     let fragments = if files > 1_000 { 64 } else { 12 };
     world.wait_until("maintenance is finished", Duration::from_secs(30), |it| {
         let upkeep = it.json(&["status"])["upkeep"].clone();

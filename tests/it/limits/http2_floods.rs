@@ -1,6 +1,5 @@
 //! Tests HTTP/2 floods, with more frames than any client sends: the daemon closes the connection soon with
-//! ENHANCE_YOUR_CALM,
-//! even if the client keeps it open. Other clients are not affected, and the memory is freed.
+//! ENHANCE_YOUR_CALM, even if the client keeps it open. Other clients are not affected, and the memory is freed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -140,8 +139,8 @@ fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     stream.set_write_timeout(Some(FLOOD_LIMIT)).unwrap();
     let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
     let reading = std::thread::spawn(move || FloodResponse::read(reader, begun));
-    // Ignores the error of a connection that the server has closed. Never closes it, which would make the server close it
-    // too.
+    // Ignores the error if the server has closed the connection. The client does not close it, because the server must do so
+    // by itself.
     let _cut_early = stream.write_all(storm);
     let told = reading.join().unwrap();
     let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: no GOAWAY frame: {told:?}"));

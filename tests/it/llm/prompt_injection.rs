@@ -29,8 +29,7 @@ struct Instruction {
 }
 
 /// Returns calls of unknown tools, and of known tools with arguments that their schema forbids. `trap` is an address that
-/// must
-/// never be contacted.
+/// must never be contacted.
 fn forbidden_calls(trap: &str) -> Vec<(String, Value)> {
     let call = |name: &str, args: Value| (name.to_string(), args);
     vec![

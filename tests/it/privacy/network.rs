@@ -38,9 +38,8 @@ case $(cat) in
 esac
 "#;
 
-/// Runs a full session: start, index of every format, questions, a change, agents, a crash, restarts by the test and by
-/// `vic`.
-/// OCR runs for a question, and without a question after the restart.
+/// Runs a full session: start, index of every format, questions, a change, agents, a crash, and restarts, by the test and by
+/// a `vic` command. OCR runs for a question, and after the restart for the index.
 fn full_session(world: World) -> World {
     let elsewhere = format!("http://{UNUSED_ADDRESS}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();

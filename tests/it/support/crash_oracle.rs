@@ -271,8 +271,8 @@ impl StoredState {
     fn problem(&self, path: &Path, version: &FileVersion) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
-        // A renamed file, or a copy whose source changed, is pending until it is checked again. Until then, searches still
-        // find its old rows.
+        // Accepts a pending file: a renamed file, or a copy whose source changed, stays pending until vic has checked it
+        // again, and searches still find its rows meanwhile.
         let stands = match record.state {
             FileState::Indexed => record.hash.is_some_and(|it| it.0 == version.hash),
             FileState::Pending => true,

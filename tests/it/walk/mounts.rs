@@ -32,7 +32,8 @@ fn run_ok(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A private file system, mounted at `home` and bind-mounted at `place`, where the test unmounts it.
+/// A file system of the test, mounted at `home` and bind-mounted at `place`. Only `place` is unmounted, so the files
+/// survive.
 struct Disk {
     home: String,
     place: String,
