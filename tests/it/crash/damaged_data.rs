@@ -21,7 +21,8 @@ pub(crate) fn crashed_world() -> World {
     world
 }
 
-/// Returns another world with a copy of the data of `origin`. The roots in the copy are still those of `origin`.
+/// Returns a new test setup with a copy of the data directory of `origin`. The roots in the copy are still those of
+/// `origin`.
 pub(crate) fn copy_of(origin: &World) -> World {
     let world = World::new();
     assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());

@@ -126,7 +126,10 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     }
     let killed: u32 = hits.iter().map(|it| it.1).sum();
     let each: Vec<String> = hits.iter().map(|(call, killed)| format!("{call}: {killed}")).collect();
-    figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", each.join("; ")));
+    figure(
+        "kill at the Nth call",
+        format!("{killed} of {tried} runs killed the daemon ({}), 0 lost, 0 indexed twice", each.join("; ")),
+    );
     let never: Vec<_> = hits.iter().filter(|it| it.1 == 0).collect();
     assert!(never.is_empty(), "these calls never killed the daemon: {never:?}");
 }

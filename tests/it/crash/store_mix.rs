@@ -136,7 +136,7 @@ fn run_changes(changes: u64, seed: u64) {
                 }
             }
         }
-        figure("changes, upkeep and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
+        figure("changes, maintenance and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
         // Waits first, because the newest version may still be in use: a daemon checks the version every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();

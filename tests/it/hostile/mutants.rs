@@ -201,7 +201,7 @@ async fn mutated_files_cost_at_most_a_worker() {
         note(outcome.unwrap());
     }
     let (peak, slowest) = (pool.peak_mib(), percentile(&times, 100));
-    figure("mutants that were read", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    figure("mutants given to the readers", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
     println!("files that killed a worker are kept in {}", deaths_folder().display());
     let ends_of_workers =
         ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();

@@ -88,7 +88,7 @@ async fn deadly_files_do_not_block_other_files() {
     });
     house.job(OcrMode::Never, false).await;
     let (done, all) = (watch.await.unwrap(), begun.elapsed());
-    figure("good files after a thousand that kill their readers", format!("{done:.1?}, those as well {all:.1?}"));
+    figure("good files after a thousand that kill their readers", format!("{done:.1?}, all files {all:.1?}"));
     assert!(done < GOOD_LIMIT, "{:?}", house.catalog.coverage(None).unwrap());
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, good, DEADLY as u64));

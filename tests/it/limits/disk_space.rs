@@ -131,7 +131,10 @@ fn inside_at_the_reserve() {
     let took = wait_until_indexed(&world, 21, "indexing resumes");
     assert!(is_first_hit(&world, "quince jelly", "new.md"));
     assert_eq!(world.pid(), pid);
-    figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
+    figure(
+        "disk at its reserve",
+        format!("exit code 8, questions answered, indexing resumed {took:.1?} after space was free"),
+    );
 }
 
 // Case B8
@@ -174,7 +177,7 @@ fn inside_without_a_byte() {
     world.spawn_and_wait();
     wait_until_indexed(&world, files + 1, "all files are indexed after a restart");
     assert_eq!(world.json(&["status"])["chunks"], files + 1);
-    figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
+    figure("full disk", "3 rounds and a kill, 0 crashes, 0 lost, questions answered all the time");
 }
 
 /// Starts a daemon with data on a small disk and pauses it before maintenance, which compacts the table after the pause.
@@ -247,7 +250,7 @@ fn inside_of_upkeep() {
     all_is_there(&world);
     figure(
         "disk that fills up in upkeep",
-        format!("0 lost, questions answered, made up for {took:.1?} after there is room"),
+        format!("0 lost, questions answered, maintenance done {took:.1?} after space was free"),
     );
 }
 
@@ -342,14 +345,14 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     let (bytes, took) = (bytes_below(&index), begun.elapsed());
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], files);
     let (of_live, mib) = (|bytes: u64| bytes as f64 / live as f64, |bytes: u64| bytes as f64 / f64::from(1 << 20));
-    figure("files saved again and again", format!("{edits} saves of {files} files in {took:.0?}"));
-    figure("index at most, times the live data", format!("{:.1}", of_live(most_bytes)));
-    figure("index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
-    figure("whole data directory at most, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
+    figure("files saved repeatedly", format!("{edits} saves of {files} files in {took:.0?}"));
+    figure("maximum size of the index, times the live data", format!("{:.1}", of_live(most_bytes)));
+    figure("size of the index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
+    figure("maximum size of the data directory, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
     let mut promises = PromiseChecks::default();
     let most = mib(times * live + FIXED_BYTES);
-    promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
-    promises.at_most("versions of the table at most", most_versions, MAX_VERSIONS, MAX_VERSIONS);
+    promises.at_most("size of the data directory at the end, MiB", mib(bytes_below(&data)), most, most);
+    promises.at_most("maximum number of table versions", most_versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
     // A large table may have more fragments, because vic compacts it later, as that takes longer. Neither number of
     // fragments slows down questions.
@@ -379,5 +382,10 @@ fn torture_ten_thousand_edits() {
     );
     let most = before.mul_f64(1.6) + Duration::from_millis(10);
     figure("ask p95 right after the last save", format!("{right_after:.1?}"));
-    check_at_most(&format!("ask p95 once it is quiet ({before:.1?} before)"), after, before.mul_f64(1.2), most);
+    check_at_most(
+        &format!("ask p95 when idle again ({before:.1?} before the saves)"),
+        after,
+        before.mul_f64(1.2),
+        most,
+    );
 }

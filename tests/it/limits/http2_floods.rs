@@ -174,9 +174,9 @@ fn check_floods(sides: usize, looks: usize) {
         });
         let storms = sent.into_inner();
         promises.within_time(&format!("health during {storms} storms: {what} (p99)"), p99, HEALTH_LIMIT);
-        promises.at_most(&format!("until the slowest is told to end: {what}"), slowest, FLOOD_LIMIT, FLOOD_LIMIT);
+        promises.at_most(&format!("time until the slowest flood is ended: {what}"), slowest, FLOOD_LIMIT, FLOOD_LIMIT);
         let left = resident_mib(&world) - before;
-        promises.at_most(&format!("memory that they leave, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
+        promises.at_most(&format!("memory left allocated by the floods, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
     }
     assert_eq!(get(&world, "/health").status, 200);
     promises.check();

@@ -204,7 +204,7 @@ fn check_oversized(world: &World, rounds: usize, part: usize) {
             REFUSAL_LIMIT,
         );
     }
-    promises.at_most("memory for what is refused, MiB", most - before, REFUSED_MEMORY_MIB, 3.0 * REFUSED_MEMORY_MIB);
+    promises.at_most("memory for refused requests, MiB", most - before, REFUSED_MEMORY_MIB, 3.0 * REFUSED_MEMORY_MIB);
     promises.check();
 }
 

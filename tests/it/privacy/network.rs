@@ -101,7 +101,7 @@ fn ask_agents(world: &World) {
     world.fails(&with("die"));
 }
 
-/// Returns a world whose programs use this folder for temporary files, so that leftovers can be seen.
+/// Returns a test setup with a folder for temporary files that all its programs use, so that leftover files can be seen.
 fn quiet_world() -> (World, TempDir) {
     let temporary = tempfile::tempdir().unwrap();
     (World::new().with("TMPDIR", temporary.path().to_str().unwrap()), temporary)

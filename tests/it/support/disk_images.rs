@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::long_tests::Rng;
 
-/// System calls that `strace` records, with all bytes.
+/// System calls that `strace` records, with all bytes that they write.
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
@@ -54,7 +54,7 @@ enum Operation {
 }
 
 impl DiskRecording {
-    /// Reads the traces of a run that made every change to this folder, which was empty before.
+    /// Reads the traces of a run that made all changes to this folder; the folder was empty before the run.
     pub(crate) fn read(traces: &Path, folder: &Path) -> DiskRecording {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for entry in std::fs::read_dir(traces).unwrap() {

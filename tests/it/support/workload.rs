@@ -213,7 +213,7 @@ impl Workload {
         }
     }
 
-    /// Makes a file unreadable. Needs a world without root's override of file permissions.
+    /// Makes a file unreadable. Needs a daemon without root's override of file permissions.
     pub(crate) fn make_unreadable(&mut self) {
         if let Some(path) = self.open_file() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();

@@ -24,7 +24,7 @@ const HERE: [&str; 2] = ["a.md", "b/c.md"];
 /// Files on the disk that is unmounted.
 const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
 
-/// Time after which the daemon has noticed a mount in a new root.
+/// Time after which the daemon has noticed the mounts in a new root; it checks for mounts every five seconds.
 const MOUNT_SEEN: Duration = Duration::from_secs(7);
 
 fn run_ok(program: &str, arguments: &[&str]) {

@@ -509,7 +509,7 @@ fn torture_a14_many_tiny_files_while_asking() {
         busy.push(ask(&caller));
     }
     writer.join().unwrap();
-    figure("ask p50 meanwhile", format!("{:.1?}", percentile(&busy, 50)));
+    figure("ask p50 while files appear", format!("{:.1?}", percentile(&busy, 50)));
     let (seconds, busy) = (begun.elapsed().as_secs(), percentile(&busy, 95));
     // Allows three times the promise, because the writer uses the CPU and the disk all the time.
     let what = format!("ask p95 while {count} files appear in {seconds} s ({idle:.1?} at rest)");

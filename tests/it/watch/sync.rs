@@ -116,7 +116,7 @@ fn few_saved_files_stay_outside_keyword_index() {
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
 }
 
-/// Creates another root beside the root of this world, and indexes it with one file.
+/// Creates and indexes another root, with one file, beside the root of the test.
 fn second_root(world: &World, name: &str) -> PathBuf {
     let folder = world.files().with_file_name(name);
     fs::create_dir(&folder).unwrap();
