@@ -1,11 +1,12 @@
-# `make run` builds, indexes the sample and asks it. `make test` runs every test. `make help` lists the other targets.
+# `make run` builds vic, indexes the sample files in data/ and asks questions about them. `make test` runs every test.
+# `make help` lists the other targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
 export VIC_MODELS_DIR := $(CURDIR)/models/cache
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 BIN := $(TARGET)/release
-# The sample daemon has its own data directory and any free port.
+# Settings of the daemon for the sample files: its own data directory (.vic) and any free port.
 SAMPLE := VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic) VIC_LISTEN=$(or $(VIC_LISTEN),127.0.0.1:0) PATH="$(BIN):$$PATH"
 
 .PHONY: help
@@ -13,7 +14,7 @@ help: ## Lists the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: run
-run: build models ## Builds, starts the daemon on data/ and asks it a few questions
+run: build models ## Builds vic, indexes data/ and asks a few questions about it
 	@$(SAMPLE) vic index data
 	@for question in "How much notice must we give to leave the workshop on the quay?" \
 	                 "Who keeps the spare key of the Cinder Bay hut?" \
@@ -33,16 +34,16 @@ test: tools build models ## Runs every test
 	@source models/tools.env && cargo test --release && cargo test --release --package vic-watch
 
 .PHONY: quick
-quick: tools ## Runs the unit tests of the modules that changed since BASE (HEAD)
+quick: tools ## Runs the unit tests of the modules that changed since the commit BASE (default: HEAD)
 	@source models/tools.env && tests/quick.sh
 
-# The long tests have names that begin with `torture_` and are ignored otherwise. Each prints its figures in lines that begin
-# with TORTURE. `make torture TORTURE=kill` runs the tests with that word. Each test names the variables of its sizes:
-# `grep -rn 'size("VIC_' tests/it`. Without a word, 10,000 mutated inputs of every kind (VIC_MUTANTS, VIC_SEED) come last,
-# through the real workers and daemons.
+# Names of the long tests begin with `torture_`; `make test` skips these tests. Each prints its figures in lines that begin
+# with TORTURE. `make torture TORTURE=kill` runs the tests whose names begin with `torture_kill`. Variables set the sizes of
+# the tests: `grep -rn 'size_from_env(' tests/it` lists them. Without TORTURE, 10,000 mutated inputs of every kind
+# (VIC_MUTANTS, VIC_SEED) follow at the end, sent to real workers and daemons.
 .PHONY: torture
 torture: export VIC_TESTS_MUST_PROVE := 1
-torture: tools build models ## Runs the long tests (hours), with hostile files, and prints a table of their figures
+torture: tools build models ## Runs the long tests and the tests with hostile input (hours), and prints a table of figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
 	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
@@ -53,13 +54,13 @@ torture: tools build models ## Runs the long tests (hours), with hostile files, 
 	  exit $$ended
 
 .PHONY: fuzz
-fuzz: build models ## Mutates files (FOLDER=data), requests, replies of servers and settings; N=20000 SEED=1
+fuzz: build models ## Tests N mutated files (of FOLDER), requests, server replies and settings: N=20000 SEED=1 FOLDER=data
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
 	  cargo test --release --test it -- --nocapture hostile::mutants hostile::daemon_mutants hostile::ocr_bombs::mutated \
 	  hostile::query_mutants hostile::request_mutants hostile::grpc_mutants hostile::model_reply_mutants hostile::settings_mutants
 
 .PHONY: test-models
-test-models: tools build models ## Builds a real language model server and runs the tests against it
+test-models: tools build models ## Builds a real language model server (llama.cpp) and runs the tests that need one
 	@models/llama.sh
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
@@ -77,13 +78,13 @@ audit: ## Checks the dependencies against the list of known vulnerabilities (nee
 	cargo deny check advisories bans sources
 
 .PHONY: bench
-bench: build models ## Measures every stage on this machine, and vic beside its peers
+bench: build models ## Measures every stage on this machine, and compares vic with similar programs
 	@source models/tools.env && cargo bench --profile release --bench '*'; ended=$$?; benches/peers/run.py && exit $$ended
 
 .PHONY: models
-models: build ## Fetches missing models and runtime libraries
+models: build ## Downloads missing models and runtime libraries
 	@PATH="$(BIN):$$PATH" models/fetch.sh
 
 .PHONY: tools
-tools: ## Installs or fetches what the build needs
+tools: ## Installs or downloads what the build needs
 	@models/tools.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the unit tests of the modules with changes since BASE (HEAD), in each package that has any.
+# Runs the unit tests of every module with a file that differs from the commit BASE (default: HEAD), package by package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 changed=$({ git diff --name-only "${BASE:-HEAD}"; git ls-files --others --exclude-standard; } | sort -u)
 
-# test_changed PACKAGE FOLDER
+# test_changed PACKAGE FOLDER: tests the modules of PACKAGE, whose sources are in FOLDER, that have changed files.
 test_changed() {
   local modules
   modules=$(sed -nE "s|^$2/(.*)\.rs$|\1|p" <<< "$changed" | sed -E 's|/mod$||; s|/|::|g' | grep -vE '^(lib|main|bin)' || true)

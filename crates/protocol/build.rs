@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-#[expect(clippy::disallowed_methods, reason = "cargo hands its settings over in the environment")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes its settings to build scripts as environment variables")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
     println!("cargo:rerun-if-changed=build.rs");

@@ -87,7 +87,7 @@ fn ingest_fetches_pages_and_retries_failures() {
     assert_eq!(session(&first), (1, 1, 1), "{first:#}");
     assert_eq!(first["data"]["failures"][0]["path"], format!("{}/late", server.address));
     assert_eq!(first["data"]["pages"], json!({"fetched": 1, "failed": 1}), "{first:#}");
-    // A session covers only its own pages, so the second one has one page.
+    // The second session must count one page, because a session covers only the pages that it fetched itself.
     assert_eq!(session(&corpus(&world, &["ingest", &url("/b")])), (2, 1, 0));
     broken.store(false, Relaxed);
     let again = corpus(&world, &["ingest", "--session", "1", "--refetch-failed"]);

@@ -210,7 +210,7 @@ fn torture_graph_follows() {
 #[test]
 #[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_graph_change() {
-    // Times one small change in a database that already has many edges.
+    // Measures the time of one small change in a database that already has many edges.
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -229,8 +229,8 @@ fn torture_graph_change() {
         import("few", format!("n1 -changes-> n{number}"));
         times.push(begun.elapsed());
     }
-    figure("a change of a graph is shown", format!("{edges} edges, p50 {:.0?}", percentile(&times, 50)));
-    check_within_time("the same (p95)", percentile(&times, 95), Duration::from_millis(500));
+    figure("a change of a graph is visible", format!("{edges} edges, p50 {:.0?}", percentile(&times, 50)));
+    check_within_time("a change of a graph is visible (p95)", percentile(&times, 95), Duration::from_millis(500));
 }
 
 /// Maximum import memory in bytes per edge: much less than the text, the parsed parts and the row of an edge together.
@@ -282,6 +282,11 @@ fn graph_import_memory_per_edge_is_bounded() {
 fn torture_graph_import() {
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let taken = import_memory(edges);
-    figure("memory for a graph that is taken in", format!("{edges} edges, {} MiB", taken >> 20));
-    check_at_most("the same, bytes an edge", taken / edges, MAX_BYTES_PER_EDGE, MAX_BYTES_PER_EDGE);
+    figure("memory for the import of a graph", format!("{edges} edges, {} MiB", taken >> 20));
+    check_at_most(
+        "memory for the import of a graph, bytes per edge",
+        taken / edges,
+        MAX_BYTES_PER_EDGE,
+        MAX_BYTES_PER_EDGE,
+    );
 }

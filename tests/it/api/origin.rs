@@ -1,5 +1,5 @@
-//! Tests that a web page cannot control the daemon, and that clients cannot either without a key. Requests are sent as raw
-//! bytes, because HTTP libraries refuse to send them.
+//! Tests that a web page cannot control the daemon, and that no client can without a key. Requests are sent as raw bytes,
+//! because HTTP libraries refuse to send them.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

@@ -16,7 +16,8 @@ use crate::support::http_client::key;
 use crate::support::http_client::mcp;
 use crate::support::http_client::send;
 
-/// A word only in names and texts of Beta's files. A response to Alpha with the word is a leak, unless the request has it.
+/// A word that occurs only in names and texts of Beta's files. A response to Alpha that contains the word is a leak, unless
+/// the request contained it.
 const CANARY: &str = "betacanary";
 
 struct Team {
@@ -50,7 +51,7 @@ fn team_in(world: World) -> Team {
     Team { world, alpha, beta, owner, job }
 }
 
-/// Adds an API key whose scope is one of the two folders.
+/// Adds an API key whose scope is this folder. Returns the key.
 fn add_key(world: &World, name: &str, zone: &str, allow: &str) -> String {
     let folder = world.files().join(zone);
     let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);

@@ -1,5 +1,6 @@
-//! Tests the API document against a real daemon: the behaviour of the whole process here, and below one test for each field
-//! ([`fields`]), variable ([`variables`]), command ([`commands`]) and kind of bad input ([`refusals`]).
+//! Tests a real daemon against the API document. This file tests the behaviour of the whole process; the modules below have
+//! one test for each field ([`fields`]), variable ([`variables`]), command ([`commands`]) and kind of bad input
+//! ([`refusals`]).
 
 mod commands;
 mod fields;

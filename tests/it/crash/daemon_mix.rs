@@ -1,5 +1,5 @@
-//! Random operations on a folder while its daemon is stopped, killed, restarted and paused, reindexes everything or removes
-//! the root. After a sync the index must match the disk, and untouched files must be searchable at all times.
+//! Runs random operations on a folder while its daemon is stopped, killed, restarted and paused, reindexes all files, or
+//! removes the root. After a sync the index must match the disk, and untouched files must be searchable at all times.
 //!
 //! [`Workload`] provides the folder, the operations and the comparison. `kills` checks the stored data after a kill, and
 //! `store_mix` tests the store alone. A seed fixes the operations and their order, but the moment at which a kill hits the
@@ -269,8 +269,7 @@ impl Mix {
     }
 
     /// Confirms losses if the daemon holds them back: when more than half of a folder is missing at a start, the daemon
-    /// keeps
-    /// the entries until the user confirms. Existing files must be indexed before that.
+    /// keeps the entries until the user confirms. Existing files must be indexed before that.
     fn confirm_losses(&mut self) {
         let is_held = self.caller.status().roots.iter().any(|it| it.problem.contains("more than half"));
         if is_held {

@@ -21,7 +21,8 @@ pub(crate) fn crashed_world() -> World {
     world
 }
 
-/// Returns another world with a copy of the data of `origin`. The roots in the copy are still those of `origin`.
+/// Returns a new test setup with a copy of the data directory of `origin`. The roots in the copy are still those of
+/// `origin`.
 pub(crate) fn copy_of(origin: &World) -> World {
     let world = World::new();
     assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());
@@ -176,7 +177,7 @@ fn damage_is_set_aside_reported_and_reindexed() {
         let mut world = copy_of(&origin);
         damage(&world.data());
         let damaged = new_contents(&origin.data(), &world.data());
-        // Excludes the JSON note of the last version, whose content need not be kept.
+        // Excludes the JSON file with the number of the last durable version: its content need not be kept.
         let mut of_tables = table_files(&world.data(), ".lance/");
         of_tables.retain(|it| it.extension().is_none_or(|it| it != "json"));
         let of_tables = read_all(&of_tables);

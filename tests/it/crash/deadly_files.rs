@@ -14,7 +14,7 @@ const SECONDS: &str = "6";
 /// Maximum wait for each step, much longer than the time limit per file.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns a world with one indexed file, one idle worker and one pending file.
+/// Returns a daemon with one indexed file, one idle worker and one pending file.
 fn world_with_pending_file() -> World {
     let world = World::new().with("VIC_EXTRACT_SECONDS", SECONDS).start();
     world.write("good.md", "The heron stands in the reeds.");
@@ -41,7 +41,7 @@ fn make_worker_hang(world: &World, readings: u32) {
     world.wait_until("the catalog counts the attempt", PATIENCE, |it| max_strikes(it) == readings);
 }
 
-/// Returns the maximum number of attempts that the catalog counts for a pending file.
+/// Returns the number of attempts that the catalog counts for the pending file with the most attempts.
 fn max_strikes(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -87,8 +87,8 @@ fn deadly_file_gets_no_third_reader_after_restart() {
     world.ok(&["pause"]);
     kill_and_start(&mut world);
     make_worker_hang(&world, 2);
-    // The worker has read another file before, whose remains could cause the crash, so vic would otherwise retry in a fresh
-    // worker.
+    // Crashes the worker, which has read another file before. vic retries after such a crash, because remains of the other
+    // file could be the cause, but not if the file has had two attempts.
     signal_worker(&world, &["-XCPU", "-CONT"]);
     check_skipped_until_changed(&world);
 }

@@ -126,12 +126,15 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     }
     let killed: u32 = hits.iter().map(|it| it.1).sum();
     let each: Vec<String> = hits.iter().map(|(call, killed)| format!("{call}: {killed}")).collect();
-    figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", each.join("; ")));
+    figure(
+        "kill at the Nth call",
+        format!("{killed} of {tried} runs killed the daemon ({}), 0 lost, 0 indexed twice", each.join("; ")),
+    );
     let never: Vec<_> = hits.iter().filter(|it| it.1 == 0).collect();
     assert!(never.is_empty(), "these calls never killed the daemon: {never:?}");
 }
 
-/// Runs a daemon that is killed when a thread makes this call for the given time. Returns whether the kill happened.
+/// Runs a daemon that is killed when a thread makes this call for the `number`th time. Returns whether the kill happened.
 fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut CrashOracle) -> bool {
     world.kill();
     let inject = format!("inject={call}:signal=KILL:when={number}");

@@ -35,7 +35,7 @@ enum OwnerAct {
 }
 
 impl OwnerActs {
-    /// Adds a key, with a separate program that is traced like the daemon, and imports a graph.
+    /// Adds a key with a `vic` command that is traced in the same way as the daemon, and imports a graph.
     fn add(&mut self, world: &World, tracer: &[String]) {
         let number = self.0.len();
         let (key, graph) = (format!("key{number}"), format!("graph{number}"));
@@ -192,5 +192,5 @@ fn acknowledged_data_survives_power_loss() {
 fn torture_power_loss() {
     let (seconds, images) = (size_from_env("VIC_TORTURE_SECONDS", 40), size_from_env("VIC_TORTURE_IMAGES", 200));
     let starts = lose_power(seconds, images, images, size_from_env("VIC_TORTURE_SEED", 2));
-    check_within_time("ready on a disk that lost its power (p95)", percentile(&starts, 95), RESTART_LIMIT);
+    check_within_time("ready after power loss (p95)", percentile(&starts, 95), RESTART_LIMIT);
 }

@@ -136,7 +136,7 @@ fn run_changes(changes: u64, seed: u64) {
                 }
             }
         }
-        figure("changes, upkeep and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
+        figure("changes, maintenance and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
         // Waits first, because the newest version may still be in use: a daemon checks the version every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();
@@ -166,7 +166,8 @@ fn torture_mix_of_changes() {
     }
 }
 
-/// More rows than a query may scan outside the keyword index. Without other changes, only a start adds them to the index.
+/// Number of rows outside the keyword index: more than a query may scan there. Without further changes, only the start of a
+/// daemon adds these rows to the index.
 const UNINDEXED_ROWS: u64 = 150;
 
 #[test]

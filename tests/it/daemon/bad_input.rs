@@ -189,7 +189,7 @@ fn killed_busy_workers_cost_no_file() {
     });
 }
 
-/// Returns the maximum number of attempts that the catalog counts for a pending file.
+/// Returns the number of attempts that the catalog counts for the pending file with the most attempts.
 fn max_tries(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(std::time::Duration::from_secs(10)).unwrap();

@@ -152,7 +152,7 @@ fn hung_daemon_is_reported_and_stops_when_resumed() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     std::thread::scope(|scope| {
         let stops = scope.spawn(|| world.ok(&["daemon", "stop"]));
-        // Longer than `daemon stop` usually waits for a reply of the daemon.
+        // Lets the daemon hang for longer than `daemon stop` usually waits for a reply.
         std::thread::sleep(Duration::from_secs(7));
         signal_daemon(&world, "-CONT");
         assert!(stops.join().unwrap().contains("stopped"));

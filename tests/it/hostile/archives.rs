@@ -24,8 +24,8 @@ pub(super) fn archive_bombs() -> Vec<Bomb> {
     let deep =
         |depth: usize| (1..depth).fold(zipped(&[("a.txt", b"The heron.")]), |inner, _| zipped(&[("a.zip", &inner)]));
     vec![
-        // Refused, because a gzip stream may hold a whole archive and is inflated in one piece, with less memory for a small
-        // file.
+        // vic must refuse these gzip files: a gzip stream may contain a whole archive, so vic inflates it in one piece, and
+        // for a small file the memory limit is lower.
         bomb("zeros.gz", gzipped(&vec![b'0'; 1 << 20], 1_024), LIMIT),
         bomb("tenfold.gz", (0..10).fold(gzipped(b"The heron.", 1), |inner, _| gzipped(&inner, 1)), &[Reason::TooDeep]),
         // The sizes in a header are false; vic must neither trust them as a limit nor allocate memory by them.
@@ -61,7 +61,8 @@ pub(super) fn archive_bombs() -> Vec<Bomb> {
 
 #[tokio::test]
 async fn honest_archive_inflates_up_to_reader_memory() {
-    // Writes words in random order: 150 MiB of them compress to a fifth, and exceed the memory limit of a small file.
+    // Writes words in random order: 150 MiB of such text compress to a fifth of their size, and unpacked they exceed the
+    // memory limit for a small file.
     let mut dice = Rng::new(5);
     let mut text = Vec::with_capacity(150 << 20);
     while text.len() < 150 << 20 {

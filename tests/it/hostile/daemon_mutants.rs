@@ -52,7 +52,7 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     let coverage = caller.status().coverage;
     let peak = caller.status().peak_rss_mib;
     let found = format!("{} in {:.0?}, daemon {peak:.0} MiB: {:?}", good.len(), begun.elapsed(), coverage.reasons);
-    figure(&format!("{count} mutants under a daemon, and good files"), found);
+    figure(&format!("{count} mutants and some good files in the folder of a daemon"), found);
     let deaths = ["worker_crash", "timeout"].map(|it| coverage.reasons.get(it).copied().unwrap_or(0));
     assert!(deaths.iter().sum::<u64>() * 100 <= count, "over 1 % crash or hang a worker: {coverage:?}");
     let missing: Vec<&String> = good

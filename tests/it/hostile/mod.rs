@@ -1,4 +1,4 @@
-//! Tests with hostile input: files, requests and replies that an attacker makes and that do not occur by accident.
+//! Tests with hostile input: files, requests and replies of servers that an attacker could make.
 
 mod archives;
 mod bombs;
@@ -58,7 +58,7 @@ async fn worker_runs_under_stricter_inherited_limits() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("vicd");
-    // Limits processor time and address space more strictly than the worker limits itself.
+    // Starts the worker with stricter limits on CPU time and address space than the worker sets for itself.
     let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker_program().display());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

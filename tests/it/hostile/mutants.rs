@@ -3,8 +3,7 @@
 //!
 //! `VIC_MUTANTS` sets the number of mutants (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM`
 //! names a folder of original files in place of `data/` and the [`crate::support::seeds`]. `ocr_bombs` runs OCR and layout
-//! on
-//! mutants, and `daemon_mutants` puts mutants into the folder of a daemon. `query_mutants`, `request_mutants`,
+//! on mutants, and `daemon_mutants` puts mutants into the folder of a daemon. `query_mutants`, `request_mutants`,
 //! `grpc_mutants`, `model_reply_mutants` and `settings_mutants` mutate requests, replies of servers, and settings files.
 
 use std::collections::BTreeMap;
@@ -202,7 +201,7 @@ async fn mutated_files_cost_at_most_a_worker() {
         note(outcome.unwrap());
     }
     let (peak, slowest) = (pool.peak_mib(), percentile(&times, 100));
-    figure("mutants that were read", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    figure("mutants given to the readers", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
     println!("files that killed a worker are kept in {}", deaths_folder().display());
     let ends_of_workers =
         ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();

@@ -35,13 +35,14 @@ const REFUSED_EXTRA_MIB: u64 = 100;
 const OVERSHOOT_MIB: u64 = 256;
 /// Maximum memory for an image that is downscaled row by row, in MiB above the peak of the largest OCR page.
 const ROW_DECODER_EXTRA_MIB: u64 = 64;
-/// Maximum memory for an image that is decoded as a whole before it is downscaled, in MiB above the peak of that page.
+/// Maximum memory for an image that is decoded as a whole before it is downscaled, in MiB above the peak of the largest OCR
+/// page.
 const WHOLE_DECODER_EXTRA_MIB: u64 = 128;
 /// Threads of a worker, as on a machine with many cores. Each thread takes memory.
 const MAX_THREADS: usize = 4;
-/// Time limit of the job on a bomb, in seconds.
+/// Time limit of one OCR or layout job on a bomb, in seconds.
 const TIME_LIMIT_SECONDS: u32 = 10;
-/// Maximum time for a bomb. By then, a worker that hangs has been killed.
+/// Maximum time until the job on a bomb ends, including the time to kill a worker that hangs.
 const KILL_LIMIT: Duration = Duration::from_secs(12);
 /// Side of the largest image that vic accepts for OCR, in pixels.
 const LARGEST_SIDE: u32 = 9_999;
@@ -105,8 +106,8 @@ fn outcome_text(outcome: &Result<Document, ExtractFailure>) -> String {
     }
 }
 
-/// Returns whether the outcome is text or an accepted failure. A refused image is a problem of the only page of the
-/// document.
+/// Returns whether the outcome is text or an accepted failure. For a refused image, the outcome is a document whose only
+/// page has a problem.
 fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
     let ends_of_workers = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory, Reason::Io];
     match outcome {
@@ -120,7 +121,8 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
     }
 }
 
-/// Runs OCR on each bomb, and on the scan after each. The peak may rise `more_mib` MiB above the first scan.
+/// Runs OCR on each bomb, and after each bomb on a normal scan. The peak memory may be at most `more_mib` MiB above that of
+/// the first scan.
 async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let lookers = OcrWorkers::new();
     lookers.read_scan().await;
@@ -194,7 +196,7 @@ async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Opti
     let lookers = OcrWorkers::new();
     let (outcome, took) = lookers.run_job(name, bytes, lookers.job(name, 120)).await;
     let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
-    figure(&format!("{name}, {kib} KiB, is read for its text"), format!("{peak} MiB in {took:.1?}"));
+    figure(&format!("OCR of {name}, {kib} KiB"), format!("{peak} MiB in {took:.1?}"));
     let read = outcome.as_ref().map(long_words).unwrap_or_default();
     let known = expected.iter().filter(|it| read.contains(it)).count();
     let wrong = format!("{name}: {known} of {} words, {outcome:.300?}", expected.len());
@@ -210,7 +212,7 @@ async fn largest_pictures_are_read_within_memory_limit() {
     use png::BitDepth::{Eight, Sixteen};
     let (usual, large) = (OcrWorkers::new(), large_scan());
     let expected = long_words(&usual.read_scan().await);
-    figure("a scan of 1.6 million pixels is read for its text", format!("{} MiB", usual.pool.peak_mib()));
+    figure("OCR of a scan of 1.6 million pixels", format!("{} MiB", usual.pool.peak_mib()));
     let page = imageops::thumbnail(&large, PAGE_SIDE, PAGE_SIDE);
     let (as_page, wrong) = read_large("page.png", &png(&page, Eight, |it| [it; 3]), &expected).await;
     let mut all_wrong = Vec::from_iter(wrong);

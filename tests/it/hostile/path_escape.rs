@@ -17,12 +17,13 @@ use crate::support::harness::World;
 /// Content of the files outside the root. Must not appear in any answer.
 const CANARY: &str = "xylophonecanary";
 
-/// Minimum number of walks while a folder is swapped. A walk that used paths instead of file descriptors found outside
-/// names within forty walks in each of twenty trials, mostly within three.
+/// Minimum number of walks while a folder is swapped. With an implementation that used paths instead of file descriptors,
+/// one of the first forty walks found names outside the root in each of twenty trials, mostly one of the first three.
 const MIN_WALKS: usize = 500;
 
-/// Minimum number of walks that find the folder, and of walks that find the link in its place. With fewer, the test has not
-/// raced. How many walks that takes depends on the load of the machine.
+/// Minimum number of walks that find the folder, and of walks that find the link in its place. With fewer, the swap and the
+/// walks did not overlap and the test checked nothing. The number of walks that this takes depends on the load of the
+/// machine.
 const MIN_SEEN: usize = 10;
 
 // Case A9

@@ -24,7 +24,8 @@ use crate::support::http_client::key_line;
 /// Maximum time of a request.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns valid request bodies. None has a folder or an address, because a mutation could produce a real one.
+/// Returns valid request bodies. No body has the path of a folder or an address, because a mutation could turn it into that
+/// of a real folder or server.
 fn request_bodies() -> Vec<(String, Value)> {
     let of = |path: &str, body: Value| (path.to_string(), body);
     let mut bodies = vec![

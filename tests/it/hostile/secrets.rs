@@ -149,7 +149,7 @@ fn encodings(text: &str) -> Vec<Vec<u8>> {
     let mut guises = vec![text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()];
     for shift in 0..3 {
         let encoded = STANDARD.encode([vec![b' '; shift], text.as_bytes().to_vec()].concat());
-        // Omits both ends, which depend on the neighboring bytes.
+        // Omits both ends of the base64 text, which depend on the bytes beside the secret.
         guises.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
     }
     guises

@@ -67,7 +67,7 @@ async fn hanging_files_do_not_block_other_files() {
     let waited = order[last_good..].iter().filter(|it| **it == "slow").count();
     // If slow files blocked the two workers for 2 s each, they would take 40 s before the first good file.
     assert!(waited >= SLOW / 2, "only {waited} slow files came after the last good file: {order:?}");
-    // The slow files were tried in the end, each with a timeout as the reason.
+    // Checks that every slow file was tried in the end and failed with a timeout as the reason.
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, GOOD as u64, SLOW as u64));
     assert_eq!(coverage.reasons[Reason::Timeout.name()], SLOW as u64);
@@ -88,7 +88,7 @@ async fn deadly_files_do_not_block_other_files() {
     });
     house.job(OcrMode::Never, false).await;
     let (done, all) = (watch.await.unwrap(), begun.elapsed());
-    figure("good files after a thousand that kill their readers", format!("{done:.1?}, those as well {all:.1?}"));
+    figure("good files after a thousand that kill their readers", format!("{done:.1?}, all files {all:.1?}"));
     assert!(done < GOOD_LIMIT, "{:?}", house.catalog.coverage(None).unwrap());
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, good, DEADLY as u64));

@@ -63,7 +63,7 @@ impl RaceCounts {
         self.answers += 1;
     }
 
-    /// Returns whether requests have met both the folder and the link in its place.
+    /// Returns whether some requests met the folder and others the link in its place; otherwise the test checked nothing.
     fn met_both(&self) -> bool {
         self.read > 0 && self.refused > 0 && self.walks > 3
     }
@@ -93,7 +93,8 @@ impl RaceCounts {
     }
 }
 
-/// Writes files into a folder and a subfolder: one with a name that both sides have, and twenty with `word` in their names.
+/// Writes files into a folder and a subfolder: one with a name that exists inside and outside the root, and twenty with
+/// `word` in their names.
 fn fill_folder(folder: &Path, word: &str) {
     for folder in [folder.to_path_buf(), folder.join("deep")] {
         std::fs::create_dir_all(&folder).unwrap();
@@ -117,7 +118,7 @@ fn run_race(time: Duration) -> RaceCounts {
     std::fs::create_dir(&beside).unwrap();
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
-        // Long enough for a walk or an extraction to start in one state and continue in the other.
+        // Swaps every 7 ms, so that a walk or an extraction can start in one state and continue in the other.
         scope.spawn(|| swap_with_link(&folder, &outside, Duration::from_millis(7), &stop));
         scope.spawn(|| {
             for number in 0..u64::MAX {
@@ -130,7 +131,8 @@ fn run_race(time: Duration) -> RaceCounts {
         });
         let begun = Instant::now();
         for turn in 0..u64::MAX {
-            // Goes on for up to twelve times as long if both states have not been met, as on a busy machine.
+            // Continues for up to twelve times as long until the requests have met both states, which takes longer on a busy
+            // machine.
             if begun.elapsed() > time && (asked.met_both() || begun.elapsed() > 12 * time) {
                 break;
             }

@@ -9,10 +9,10 @@ use crate::support::harness::World;
 use crate::support::openai_server::{self, HoldableServer};
 use crate::support::scripted_server::Server;
 
-/// Number of files: more than one embedding batch contains.
+/// Number of files, more than fit into one embedding batch.
 const FILES: usize = 450;
 
-/// Words that every file contains and no question. The fake embedder holds or delays texts with them.
+/// Words that every file contains and no question contains. The fake embedder holds or delays texts with these words.
 const LOG: &str = "harbour log";
 
 fn world_with_embedder(server: &Server, files: usize) -> World {
@@ -111,7 +111,7 @@ fn large_files_are_found_by_keywords_before_vectors_exist() {
 
 #[test]
 fn late_files_are_indexed_while_vectors_are_pending() {
-    // More files than the index processes at once.
+    // Number of files, more than the index processes at once.
     const FILES: usize = 4_000;
     let server = openai_server::start_with_delay(LOG, || std::thread::sleep(Duration::from_millis(300)));
     let world = world_with_embedder(&server, FILES);
@@ -122,7 +122,7 @@ fn late_files_are_indexed_while_vectors_are_pending() {
         "{:?}",
         counts(&caller)
     );
-    // More files than the queue for just-saved files, which overtakes running jobs, accepts at once.
+    // Writes more files than the urgent queue accepts at once; files in this queue overtake running jobs.
     write_entries(&world, "late/", 100);
     let late = || counts(&caller).0 == all + 100;
     world.wait_until("the late files are indexed", Duration::from_secs(90), |_| late());

@@ -75,7 +75,7 @@ fn anchor_location(anchor: &Value, truth: &ExpectedLocation) -> ExpectedLocation
             cell.split(':').map(|it| it.trim_start_matches(char::is_alphabetic).parse().unwrap()).collect();
         (ends[0] == ends[ends.len() - 1]).then_some(ends[0])
     };
-    // Compares lines only for formats with lines. An anchor that spans several lines has no line here.
+    // Compares lines only for formats with lines. An anchor that spans several lines counts as having no line.
     let line = number("line_start").filter(|it| number("line_end") == Some(*it));
     ExpectedLocation {
         page: number("page"),

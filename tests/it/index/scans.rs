@@ -28,7 +28,7 @@ fn scan_hit(world: &World) -> Value {
     hits.iter().find(|it| it["path"] == SCAN).unwrap_or_else(|| panic!("{answer:#}")).clone()
 }
 
-/// Returns a world with so much time per question that OCR completes on a slow machine.
+/// Returns a test setup with a time limit per question that suffices for OCR even on a slow machine.
 fn world_with_long_budget() -> World {
     World::new().with("VIC_L2_SECONDS", "300")
 }

@@ -123,8 +123,8 @@ impl TestIndex {
         store.chunks(&hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect::<Vec<_>>()).await.unwrap()
     }
 
-    /// Runs the skills of a question about signatures and adds their output to the index. Returns the chunks and whether it
-    /// was cached.
+    /// Runs the skills of a question about signatures and adds their output to the index. Returns the number of chunks, and
+    /// whether the output came from the cache.
     async fn run_and_store(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];

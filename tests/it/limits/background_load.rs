@@ -44,7 +44,7 @@ fn children(process: u32) -> Vec<u32> {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A measured number of each process of a daemon: the daemon itself and its current workers.
+/// A measured quantity, such as CPU seconds, for the daemon and for each of its current workers, by process id.
 struct PerProcess(BTreeMap<u32, f64>);
 
 impl PerProcess {
@@ -95,7 +95,7 @@ fn indexing_threads_have_low_priority_and_queries_do_not() {
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
     assert_eq!(waited.len(), 1);
     assert!(of("lance-cpu").len() > 2, "keyword search must not wait for maintenance: {all:?}");
-    // All threads other than those of background work may serve a question, so they have normal priority.
+    // Checks that all other threads have normal priority, because each may serve a question.
     let behind =
         |name: &str| ["index", "vic-"].iter().any(|it| name.starts_with(it)) || passages.iter().any(|it| it.0 == name);
     let ahead: Vec<_> = all.iter().filter(|it| !behind(&it.0)).collect();
@@ -291,8 +291,8 @@ fn idle_daemon_writes_nothing_and_uses_little_cpu() {
 #[ignore = "takes ten minutes: see `make torture`"]
 fn torture_idle() {
     check_rest(1_000, |caller| {
-        // Waits until the old table versions are deleted: they are kept for readers for some time, and then the work is
-        // over.
+        // Waits until the old table versions are deleted, which is the last work of the daemon: they are kept for some time
+        // for queries that still read them.
         assert!(
             caller.poll_until(Duration::from_secs(600), |it| it.status().upkeep.versions == 1),
             "old versions have not been deleted"
@@ -317,12 +317,12 @@ fn check_rest(files: usize, time: impl Fn(&SyncClient) -> Duration) {
     let time = time(&caller);
     let before = syncs.as_ref().map_or(0, |it| it.so_far().len());
     let rested = measure_idle(&world, time);
-    let Some(syncs) = syncs else { return figure("a daemon at rest", rested) };
+    let Some(syncs) = syncs else { return figure("an idle daemon", rested) };
     assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "an idle daemon must not sync");
     world.write("new.md", "A note about herons.");
     caller.sync();
     assert!(syncs.so_far().len() > before, "the trace must contain sync calls");
-    figure("a daemon at rest", format!("{rested}, 0 syncs, after {before} before it came to rest"));
+    figure("an idle daemon", format!("{rested}, 0 sync calls, after {before} before it was idle"));
 }
 
 /// Leaves the daemon idle for this time, checks its CPU time and writes, and returns a description of them.
@@ -335,7 +335,7 @@ fn measure_idle(world: &World, time: Duration) -> String {
     // At most 6 s of CPU time in ten minutes, plus 0.1 s for the inaccuracy of short runs.
     assert!(computed <= time.as_secs_f64() / 100.0 + 0.1, "{computed} s of CPU time in {time:?}");
     assert_eq!((written, world.log().len() - log), (0.0, 0), "bytes written to data and log");
-    format!("at rest for {time:?}: {computed:.2} s of processor, {written} bytes written, workers included")
+    format!("idle for {time:?}: {computed:.2} s of CPU time, {written} bytes written, workers included")
 }
 
 /// Runs a loop on every core for this time. Returns the total number of rounds.
@@ -387,7 +387,7 @@ fn torture_questions_while_indexing() {
     std::thread::sleep(Duration::from_secs(3));
     let free = busy_loop(Duration::from_secs(5));
     let mut promises = PromiseChecks::default();
-    promises.at_most(&format!("ask p95 while indexing ({idle:.1?} at rest)"), busy, 2 * idle, 6 * idle);
+    promises.at_most(&format!("ask p95 while indexing ({idle:.1?} when idle)"), busy, 2 * idle, 6 * idle);
     promises.at_most(
         "a loop on every core, in another session, is slowed down by, %",
         100.0 * (1.0 - slowed as f64 / free as f64),
@@ -441,7 +441,7 @@ fn cpu_share_limits_ocr_and_pause_stops_it() {
     // Waits, because the page in progress is finished before the pause.
     std::thread::sleep(Duration::from_secs(10));
     let paused = processors_used(&world, Duration::from_secs(5));
-    println!("{at_work:.2} processors of {cores} at 30 %, {paused:.2} in a pause");
+    println!("{at_work:.2} of {cores} cores used at 30 %, {paused:.2} during a pause");
     assert!(at_work > 0.05 && at_work <= 0.3 * cores + 0.35, "{at_work} processors");
     assert!(paused < 0.1, "{paused} processors in a pause");
     assert!(!caller.status().running_jobs.is_empty(), "the job must wait for the end of the pause");
@@ -459,6 +459,6 @@ fn cpu_share_limits_indexing() {
 fn indexing_yields_processors_during_questions() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let used = processors_used_by_job("100", |caller| assert!(!caller.hits("word7").is_empty()));
-    println!("{used:.2} processors of {cores}, ten questions a second among it");
+    println!("{used:.2} of {cores} cores used, with ten questions per second");
     assert!(used <= (cores - 2.0).max(cores / 8.0) + 0.5, "{used} processors");
 }

@@ -30,7 +30,7 @@ const FIXED_BYTES: u64 = 20 << 20;
 /// Disk space that the daemon must leave free (`VIC_DISK_RESERVE_BYTES`), in MiB.
 const RESERVE_MIB: u64 = 16;
 
-/// Number of files, and number of deleted files: more than a fifth, so that maintenance rewrites the table.
+/// Number of files, and number of files to delete: more than a fifth of all, so that maintenance rewrites the table.
 const ENTRIES: u64 = 900;
 const DELETED: u64 = 300;
 
@@ -131,7 +131,10 @@ fn inside_at_the_reserve() {
     let took = wait_until_indexed(&world, 21, "indexing resumes");
     assert!(is_first_hit(&world, "quince jelly", "new.md"));
     assert_eq!(world.pid(), pid);
-    figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
+    figure(
+        "disk at its reserve",
+        format!("exit code 8, questions answered, indexing resumed {took:.1?} after space was free"),
+    );
 }
 
 // Case B8
@@ -165,7 +168,7 @@ fn inside_without_a_byte() {
         wait_until_indexed(&world, files, "indexing resumes");
         assert!(is_first_hit(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
     }
-    // Also kills the daemon on a full disk and starts it after that.
+    // Also kills the daemon while the disk is full, frees the space, and starts the daemon again.
     let ballast = fill_disk(&world.data(), 0);
     world.write("last.md", "A treatise on beekeeping.");
     std::thread::sleep(Duration::from_secs(2));
@@ -174,7 +177,7 @@ fn inside_without_a_byte() {
     world.spawn_and_wait();
     wait_until_indexed(&world, files + 1, "all files are indexed after a restart");
     assert_eq!(world.json(&["status"])["chunks"], files + 1);
-    figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
+    figure("full disk", "3 rounds and a kill, 0 crashes, 0 lost, questions answered all the time");
 }
 
 /// Starts a daemon with data on a small disk and pauses it before maintenance, which compacts the table after the pause.
@@ -247,7 +250,7 @@ fn inside_of_upkeep() {
     all_is_there(&world);
     figure(
         "disk that fills up in upkeep",
-        format!("0 lost, questions answered, made up for {took:.1?} after there is room"),
+        format!("0 lost, questions answered, maintenance done {took:.1?} after space was free"),
     );
 }
 
@@ -298,7 +301,8 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
         caller.sync();
     }
     world.ok(&["pause"]);
-    // Waits for twice the time without changes after which maintenance begins.
+    // Waits twice as long as the time without changes after which maintenance would begin, to show that the pause prevents
+    // it.
     std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
     world.ok(&["resume"]);
@@ -310,8 +314,7 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
 
 /// Saves files repeatedly and checks the disk usage at the end: the index is at most `times` its initial size, and the data
 /// directory at most [`FIXED_BYTES`] larger than that. Old versions are deleted after six minutes without changes. Returns
-/// the
-/// p95 of questions before the saves, right after them, and at the end.
+/// the p95 of questions before the saves, right after them, and at the end.
 fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();
     (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
@@ -342,16 +345,17 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     let (bytes, took) = (bytes_below(&index), begun.elapsed());
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], files);
     let (of_live, mib) = (|bytes: u64| bytes as f64 / live as f64, |bytes: u64| bytes as f64 / f64::from(1 << 20));
-    figure("files saved again and again", format!("{edits} saves of {files} files in {took:.0?}"));
-    figure("index at most, times the live data", format!("{:.1}", of_live(most_bytes)));
-    figure("index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
-    figure("whole data directory at most, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
+    figure("files saved repeatedly", format!("{edits} saves of {files} files in {took:.0?}"));
+    figure("maximum size of the index, times the live data", format!("{:.1}", of_live(most_bytes)));
+    figure("size of the index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
+    figure("maximum size of the data directory, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
     let mut promises = PromiseChecks::default();
     let most = mib(times * live + FIXED_BYTES);
-    promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
-    promises.at_most("versions of the table at most", most_versions, MAX_VERSIONS, MAX_VERSIONS);
+    promises.at_most("size of the data directory at the end, MiB", mib(bytes_below(&data)), most, most);
+    promises.at_most("maximum number of table versions", most_versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
-    // A large table is compacted later, because that takes longer. So few fragments do not slow down questions.
+    // A large table may have more fragments, because vic compacts it later, as that takes longer. Neither number of
+    // fragments slows down questions.
     let fragments = if files > 1_000 { 64 } else { 12 };
     world.wait_until("maintenance is finished", Duration::from_secs(30), |it| {
         let upkeep = it.json(&["status"])["upkeep"].clone();
@@ -378,5 +382,10 @@ fn torture_ten_thousand_edits() {
     );
     let most = before.mul_f64(1.6) + Duration::from_millis(10);
     figure("ask p95 right after the last save", format!("{right_after:.1?}"));
-    check_at_most(&format!("ask p95 once it is quiet ({before:.1?} before)"), after, before.mul_f64(1.2), most);
+    check_at_most(
+        &format!("ask p95 when idle again ({before:.1?} before the saves)"),
+        after,
+        before.mul_f64(1.2),
+        most,
+    );
 }

@@ -1,6 +1,5 @@
 //! Tests HTTP/2 floods, with more frames than any client sends: the daemon closes the connection soon with
-//! ENHANCE_YOUR_CALM,
-//! even if the client keeps it open. Other clients are not affected, and the memory is freed.
+//! ENHANCE_YOUR_CALM, even if the client keeps it open. Other clients are not affected, and the memory is freed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -140,8 +139,8 @@ fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     stream.set_write_timeout(Some(FLOOD_LIMIT)).unwrap();
     let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
     let reading = std::thread::spawn(move || FloodResponse::read(reader, begun));
-    // Ignores the error of a connection that the server has closed. Never closes it, which would make the server close it
-    // too.
+    // Ignores the error if the server has closed the connection. The client does not close it, because the server must do so
+    // by itself.
     let _cut_early = stream.write_all(storm);
     let told = reading.join().unwrap();
     let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: no GOAWAY frame: {told:?}"));
@@ -175,9 +174,9 @@ fn check_floods(sides: usize, looks: usize) {
         });
         let storms = sent.into_inner();
         promises.within_time(&format!("health during {storms} storms: {what} (p99)"), p99, HEALTH_LIMIT);
-        promises.at_most(&format!("until the slowest is told to end: {what}"), slowest, FLOOD_LIMIT, FLOOD_LIMIT);
+        promises.at_most(&format!("time until the slowest flood is ended: {what}"), slowest, FLOOD_LIMIT, FLOOD_LIMIT);
         let left = resident_mib(&world) - before;
-        promises.at_most(&format!("memory that they leave, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
+        promises.at_most(&format!("memory left allocated by the floods, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
     }
     assert_eq!(get(&world, "/health").status, 200);
     promises.check();

@@ -109,7 +109,7 @@ struct Tolerance {
     missing: f64,
 }
 
-/// Overloads a daemon and compares the results with the promises.
+/// Overloads a daemon, and checks its throughput and response times against the promised values.
 fn flood(world: &World, borne: &Tolerance) {
     for number in 0..500 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
@@ -130,24 +130,29 @@ fn flood(world: &World, borne: &Tolerance) {
     let accepted = answer_times(&outcomes);
     let refused: Vec<&Response> = outcomes.iter().filter(|it| it.status != 200).collect();
     let goodput = accepted.len() as f64 / time.as_secs_f64();
-    figure("answers a second at the peak, and at four times as many questions", format!("{peak:.0}, {goodput:.0}"));
+    figure("answers per second at the peak load, and at four times the peak load", format!("{peak:.0}, {goodput:.0}"));
     figure("refusals", refused.len());
     let mut promises = PromiseChecks::default();
-    let what = format!("p99 of an answer in the flood ({idle:.1?} alone)");
+    let what = format!("p99 of an answer during the overload ({idle:.1?} without)");
     promises.at_most(&what, p99(accepted), 3 * idle, borne.time * 3 * idle);
     promises.within_time(
         "p99 of a refusal",
         p99(refused.iter().map(|it| it.took).collect()),
         Duration::from_millis(50),
     );
-    promises.within_time("p99 of /health in the flood", p99(health), Duration::from_millis(100));
-    promises.at_most("MiB of memory more after the flood", memory() - before, 100.0, 100.0);
+    promises.within_time("p99 of /health during the overload", p99(health), Duration::from_millis(100));
+    promises.at_most("additional memory after the overload, MiB", memory() - before, 100.0, 100.0);
     let missing = 100.0 * (1.0 - goodput / peak);
-    promises.at_most("answers in the flood missing to those at the peak, %", missing, 10.0, 10.0 * borne.missing);
-    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "429 with retry-after");
+    promises.at_most(
+        "answers lost by the overload in comparison with the peak load, %",
+        missing,
+        10.0,
+        10.0 * borne.missing,
+    );
+    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal must be 429 with `retry-after`");
     std::thread::sleep(Duration::from_secs(5));
     let after = p99(answer_times(&closed_loop(world, 1, Duration::from_secs(3))));
-    promises.within_time("p99 of an answer 5 s after it", after, idle);
+    promises.within_time("p99 of an answer 5 s after the overload", after, idle);
     promises.check();
 }
 

@@ -1,6 +1,5 @@
 //! Tests limits on sizes, counts and times: clients that send too much, too slowly or too often are refused, and other
-//! clients
-//! are not affected.
+//! clients are not affected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -79,8 +78,8 @@ fn is_closed(mut stream: TcpStream, within: Duration) -> bool {
     }
 }
 
-/// Opens many connections that never send a complete request. Returns the p99 of `/health` before and meanwhile, and the
-/// time until every `step`-th connection was closed by the server.
+/// Opens many connections that never send a complete request. Returns the p99 of the response time of `/health` before and
+/// meanwhile, and the time until the server had closed every `step`-th connection.
 fn measure_slow_connections(world: &World, step: usize) -> (Duration, Duration, Duration) {
     raise_file_limit();
     let usual = health_p99(world, 100);
@@ -205,7 +204,7 @@ fn check_oversized(world: &World, rounds: usize, part: usize) {
             REFUSAL_LIMIT,
         );
     }
-    promises.at_most("memory for what is refused, MiB", most - before, REFUSED_MEMORY_MIB, 3.0 * REFUSED_MEMORY_MIB);
+    promises.at_most("memory for refused requests, MiB", most - before, REFUSED_MEMORY_MIB, 3.0 * REFUSED_MEMORY_MIB);
     promises.check();
 }
 

@@ -1,5 +1,5 @@
-//! Measures a long run of small work: a save every second, some questions, and folders that are created and deleted. Memory,
-//! open descriptors and table versions must not grow.
+//! Runs a daemon with little work for a long time: a save every second, some questions, and folders that are created and
+//! deleted. Memory, open descriptors and table versions must not grow.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 use crate::watch::kernel_watches;
 
-/// Number of files, which are saved in turn.
+/// Number of files; every second, the next of them is saved.
 const FILES: u64 = 200;
 
 /// In a run of at least this length, memory is stable in the second half, so the stricter limit applies.
@@ -108,13 +108,13 @@ fn torture_soak() {
     let grown = |number: &dyn Fn(&Sample) -> f64| median(second.iter().map(number)) - median(first.iter().map(number));
     let (mib, descriptors) = (grown(&|it| it.mib), grown(&|it| it.descriptors as f64));
     let versions = later.iter().map(|it| it.versions).max().unwrap_or(0);
-    figure("saves, one a second", saves);
+    figure("saves, one per second", saves);
     // The promise is a growth per hour. In a short run, fluctuations exceed it, so the limit is larger.
     let most = if time >= HOUR { 3.0 } else { 32.0 };
     let mut promises = PromiseChecks::default();
-    promises.at_most("memory, MiB more in an hour", growth_per_hour(&later, |it| it.mib), 1.0, most);
-    promises.at_most("memory, MiB more in the last quarter than in the third", mib, 1.0, 16.0);
-    promises.at_most("descriptors, more or fewer in the last quarter than in the third", descriptors.abs(), 5.0, 5.0);
-    promises.at_most("versions of the table at most", versions, MAX_VERSIONS, MAX_VERSIONS);
+    promises.at_most("growth of memory, MiB per hour", growth_per_hour(&later, |it| it.mib), 1.0, most);
+    promises.at_most("growth of memory from the third to the last quarter, MiB", mib, 1.0, 16.0);
+    promises.at_most("change of open descriptors from the third to the last quarter", descriptors.abs(), 5.0, 5.0);
+    promises.at_most("maximum number of table versions", versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
 }

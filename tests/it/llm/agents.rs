@@ -1,6 +1,5 @@
 //! Tests language models and agents with a real daemon: the mock model, a plugin, an unreachable server, the REPL,
-//! proposals,
-//! and clients in other languages. `prompt_injection` tests models that obey instructions in documents.
+//! proposals, and clients in other languages. `prompt_injection` tests models that obey instructions in documents.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

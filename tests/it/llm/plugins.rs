@@ -1,6 +1,5 @@
-//! Tests plugins that a real daemon runs repeatedly: they must leave nothing behind and see nothing of the environment of
-//! the
-//! daemon, and a failed run must be a typed error.
+//! Tests plugins that a real daemon runs repeatedly: they must leave no process and no open file behind, see nothing of the
+//! environment of the daemon, and a failed run must be a typed error.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -113,8 +112,7 @@ impl PluginWorld {
     }
 
     /// Returns the open files of the daemon, sorted. Skips those in the data directory, because concurrent questions open a
-    /// second
-    /// database connection, with or without plugins.
+    /// second database connection, with or without plugins.
     fn open_files(&self) -> Vec<String> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.world.pid())).unwrap().flatten();
         let targets = open.filter_map(|it| std::fs::read_link(it.path()).ok());

@@ -29,8 +29,7 @@ struct Instruction {
 }
 
 /// Returns calls of unknown tools, and of known tools with arguments that their schema forbids. `trap` is an address that
-/// must
-/// never be contacted.
+/// must never be contacted.
 fn forbidden_calls(trap: &str) -> Vec<(String, Value)> {
     let call = |name: &str, args: Value| (name.to_string(), args);
     vec![
@@ -106,7 +105,7 @@ fn false_citations(trap: &str) -> Vec<Vec<String>> {
     .to_vec()
 }
 
-/// Returns one instruction per document, with the kinds of calls, texts and citations combined.
+/// Returns one instruction per document; together they combine every kind of call, text and citation.
 fn instructions(trap: &str) -> Vec<Instruction> {
     let (calls, says, cites) = (forbidden_calls(trap), active_texts(trap), false_citations(trap));
     let order = |number: usize| Instruction {

@@ -1,7 +1,6 @@
 //! Tests vic with a real language model server. The model is a small base model, which follows a schema but understands
-//! questions poorly and seldom stops by itself, so that most error paths run. `make test-models` installs the server and
-//! runs
-//! these tests; they are ignored otherwise.
+//! questions poorly and seldom stops by itself, so most error paths of vic are exercised. `make test-models` installs the
+//! server and runs these tests; `cargo test` skips them.
 
 use std::time::{Duration, Instant};
 
@@ -172,7 +171,7 @@ fn killed_server_yields_warning_and_answer() {
     let begun = Instant::now();
     let answer = std::thread::scope(|scope| {
         let asking = scope.spawn(|| world.json(&["ask", "how long does the rye bread bake"]));
-        // Kills the server during the planning, which takes longer than this alone.
+        // Kills the server while it plans the question, which takes longer than this pause.
         std::thread::sleep(Duration::from_millis(400));
         llama.kill();
         asking.join().unwrap()

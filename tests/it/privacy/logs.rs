@@ -55,7 +55,7 @@ fn trace_log_contains_no_key_question_or_text() {
     }
 }
 
-/// Returns the soft and the hard limit of the core file size from the text of `/proc/PID/limits`.
+/// Parses `/proc/PID/limits` and returns the soft and the hard limit of the core file size.
 fn core_limits(limits: &str) -> (String, String) {
     let line = limits.lines().find_map(|it| it.strip_prefix("Max core file size")).unwrap();
     let mut sizes = line.split_whitespace().map(String::from);

@@ -38,9 +38,8 @@ case $(cat) in
 esac
 "#;
 
-/// Runs a full session: start, index of every format, questions, a change, agents, a crash, restarts by the test and by
-/// `vic`.
-/// OCR runs for a question, and without a question after the restart.
+/// Runs a full session: start, index of every format, questions, a change, agents, a crash, and restarts, by the test and by
+/// a `vic` command. OCR runs for a question, and after the restart for the index.
 fn full_session(world: World) -> World {
     let elsewhere = format!("http://{UNUSED_ADDRESS}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
@@ -102,7 +101,7 @@ fn ask_agents(world: &World) {
     world.fails(&with("die"));
 }
 
-/// Returns a world whose programs use this folder for temporary files, so that leftovers can be seen.
+/// Returns a test setup with a folder for temporary files that all its programs use, so that leftover files can be seen.
 fn quiet_world() -> (World, TempDir) {
     let temporary = tempfile::tempdir().unwrap();
     (World::new().with("TMPDIR", temporary.path().to_str().unwrap()), temporary)

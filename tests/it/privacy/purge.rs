@@ -145,5 +145,5 @@ fn unreadable_text_leaves_the_disk_within_a_minute() {
         "the text of readable files must stay"
     );
     assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
-    figure("text of an unreadable file, gone from the disk", format!("{took:.0?} later"));
+    figure("text of a file that became unreadable has left the disk", format!("{took:.0?} later"));
 }

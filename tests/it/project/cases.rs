@@ -1,7 +1,8 @@
-//! `tests/CASES.md`, the map of adversarial cases, is made of `tests/cases.toml` and of the tags at the tests.
+//! Generates `tests/CASES.md`, the list of adversarial cases with their tests, from `tests/cases.toml` and from the tags
+//! above the tests, and checks that it is up to date.
 //!
-//! A tag is a comment above the attributes of a test: `// Case A1` or `// Cases A1, B3`. `UPDATE_CASES=1 cargo test --release
-//! --test it cases` writes the map.
+//! A tag is a comment above the attributes of a test: `// Case A1` or `// Cases A1, B3`. `UPDATE_CASES=1 cargo test
+//! --release --test it cases` writes the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,9 +13,9 @@ use serde::Deserialize;
 const HEAD: &str = "\
 # Adversarial cases and the tests that prove them
 
-A row for each case: what is done to vic, what is expected, and the tests that assert it. In every case the daemon stays the
-same process and continues with the other files; the mutated and hostile sets assert that as well. This file is made of
-`tests/cases.toml` and of the tags at the tests, see `tests/it/project/cases.rs`.
+One row per case: what is done to vic, what must happen, and the tests that assert it. In every case the same daemon process
+must keep running and continue with the other files; the tests with mutated and hostile files assert that too. This file is
+generated from `tests/cases.toml` and from the tags above the tests; see `tests/it/project/cases.rs`.
 ";
 
 #[derive(Deserialize)]
@@ -34,7 +35,7 @@ struct Case {
     id: String,
     attack: String,
     expected: String,
-    /// What the tests leave open.
+    /// The part of the case that the tests do not prove, if any.
     note: Option<String>,
 }
 
@@ -75,7 +76,7 @@ fn tagged_tests() -> BTreeMap<String, BTreeSet<String>> {
     tests
 }
 
-/// Renders the map. The cases of a section are numbered without gaps, and each has a test.
+/// Renders the text of `tests/CASES.md`. The cases of a section are numbered without gaps, and each has a test.
 fn render(cases: &Cases, mut tests: BTreeMap<String, BTreeSet<String>>) -> Result<String, String> {
     let mut map = HEAD.to_string();
     let mut rest = cases.case.iter();

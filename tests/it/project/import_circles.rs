@@ -41,11 +41,11 @@ impl<'ast> Visit<'ast> for Imports {
         }
     }
 
-    /// `pub(in crate::x)` imports nothing.
+    /// Ignores the path in `pub(in crate::x)`, because a visibility imports nothing.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        // A single name is a local or was imported by a `use`.
+        // Skips single names: each is a local name, or the `use` that imported it is counted.
         if path.segments.len() > 1 {
             self.paths.push(path.segments.iter().map(|it| it.ident.to_string()).collect());
         }

@@ -1,4 +1,4 @@
-//! Tests of the source tree: layers, import circles, dependencies, and the map of adversarial cases.
+//! Tests of the source tree: layers, import circles, dependencies, and the list of adversarial cases.
 
 pub(crate) mod cases;
 pub(crate) mod dependencies;

@@ -1,5 +1,5 @@
-//! Tests questions with known answers about the sample files, from `tests/answers/`. `benches/answers.py` prints more
-//! figures.
+//! Asks the questions in `tests/answers/` about the sample files and compares the answers with the known ones.
+//! `benches/answers.py` prints more figures.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::harness::World;
 use crate::support::harness::sample_dir;
 
-/// The counts of a set of questions.
+/// Number of questions in one set, and numbers of correct, missing and confidently wrong answers to them.
 #[derive(Debug, Default)]
 struct Tally {
     questions: usize,

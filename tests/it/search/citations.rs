@@ -17,7 +17,7 @@ const FILES: u64 = 8;
 /// Number of rounds between two syncs. After a sync, no hit may be outdated.
 const SYNC_INTERVAL: u64 = 20;
 
-/// The files on disk, with the round that wrote each.
+/// The files on disk, each with the number of the round in which the test wrote it.
 type WrittenRounds = HashMap<String, u64>;
 
 /// Sets its flag when dropped, also after a panic, because another thread runs until the flag is set.

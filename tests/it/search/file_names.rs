@@ -142,7 +142,8 @@ fn mail_uses_its_own_date_and_lists_attachments() {
         ("other.eml", other.as_bytes()),
         ("outlook.msg", &outlook("The crane", "crane-manual.bin")),
     ]);
-    // All files are new, but this one gets a modification time in March, which must not count as the date of the mail.
+    // Gives a mail a modification time in March, which must not count as the date on which it was sent. All other files are
+    // new.
     let march = SystemTime::UNIX_EPOCH + Duration::from_secs(1_742_000_000);
     std::fs::File::options().write(true).open(world.files().join("early.eml")).unwrap().set_modified(march).unwrap();
     world.index();

@@ -17,7 +17,7 @@ fn indexed_world(files: &[(&str, &str)]) -> World {
     world
 }
 
-/// Runs requests of the typed client to the daemon of this world.
+/// Connects a typed client to the daemon of the test and runs `work` with it.
 fn with_client<T>(world: &World, work: impl AsyncFnOnce(Client) -> T) -> T {
     let data = world.data();
     let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());

@@ -65,7 +65,8 @@ impl Capability {
     }
 }
 
-/// What a test does, given the capability that it needs.
+/// What a test does, depending on whether the machine has the capability that the test needs: it runs, it passes without
+/// checking anything, or it fails.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
     Proves,

@@ -21,7 +21,7 @@ pub(crate) struct SyncClient {
 }
 
 impl SyncClient {
-    /// Connects to the daemon of this world.
+    /// Connects to the running daemon of the test.
     pub(crate) fn new(world: &World) -> SyncClient {
         let data = world.data();
         let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());

@@ -67,7 +67,7 @@ pub(crate) struct StoredState {
 }
 
 impl CrashOracle {
-    /// Creates an oracle that writes into the folder to index of this world.
+    /// Creates an oracle that writes into the folder that the daemon indexes.
     pub(crate) fn new(world: &World, seed: u64) -> CrashOracle {
         let ledger = File::create(world.data().with_file_name("acknowledged")).unwrap();
         CrashOracle {
@@ -250,7 +250,7 @@ impl StoredState {
         let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
         let mut words = BTreeMap::<FileId, (Vec<String>, u64)>::new();
         let mut damaged = Vec::new();
-        // Without a recorded table there is no store to open.
+        // Skips the store if the catalog records no table for queries, because then no store exists.
         if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
             let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
             let store = LanceStore::open(&data.join("index"), &fingerprint, dimension).await?;
@@ -271,8 +271,8 @@ impl StoredState {
     fn problem(&self, path: &Path, version: &FileVersion) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
-        // A renamed file, or a copy whose source changed, is pending until it is checked again. Until then, searches still
-        // find its old rows.
+        // Accepts a pending file: a renamed file, or a copy whose source changed, stays pending until vic has checked it
+        // again, and searches still find its rows meanwhile.
         let stands = match record.state {
             FileState::Indexed => record.hash.is_some_and(|it| it.0 == version.hash),
             FileState::Pending => true,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::long_tests::Rng;
 
-/// System calls that `strace` records, with all bytes.
+/// System calls that `strace` records, with all bytes that they write.
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
@@ -54,7 +54,7 @@ enum Operation {
 }
 
 impl DiskRecording {
-    /// Reads the traces of a run that made every change to this folder, which was empty before.
+    /// Reads the traces of a run that made all changes to this folder; the folder was empty before the run.
     pub(crate) fn read(traces: &Path, folder: &Path) -> DiskRecording {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for entry in std::fs::read_dir(traces).unwrap() {
@@ -75,7 +75,8 @@ impl DiskRecording {
         DiskRecording { folder: folder.to_owned(), events: reader.events }
     }
 
-    /// Returns the event indexes where a power loss can leave other data than at the index before.
+    /// Returns the indexes of the events before which a power loss is worth testing: all but those between two writes, where
+    /// the loss leaves the same data as one event earlier.
     pub(crate) fn moments(&self) -> Vec<usize> {
         let counts = |it: &Event| !matches!(it.operation, Operation::Write(..));
         (1..self.events.len()).filter(|it| counts(&self.events[it - 1]) || counts(&self.events[*it])).collect()
@@ -113,8 +114,9 @@ impl DiskRecording {
 /// Turns the lines of a trace into events.
 struct Reader {
     folder: PathBuf,
-    /// The next write offset by descriptor and file; None means append. Keyed by file too, because a trace lists a call that
-    /// opens a file when the call begins; the descriptor that it returns can still belong to another file then.
+    /// The next write offset for each descriptor and file; None means append. The key contains the file too, because the
+    /// trace lists a call that opens a file at the time when the call begins, and at that time another file can still have
+    /// the descriptor that the call returns.
     places: HashMap<(u32, PathBuf), Option<u64>>,
     events: Vec<Event>,
 }

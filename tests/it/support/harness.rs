@@ -19,7 +19,7 @@ pub(crate) fn vic_program() -> &'static str {
     })
 }
 
-/// A daemon with its data directory and an empty folder to index. Dropping the value kills the daemon.
+/// The setup of a test: a daemon with its data directory, and an empty folder to index. Dropping the value kills the daemon.
 pub(crate) struct World {
     dir: TempDir,
     daemon: Option<Child>,
@@ -117,7 +117,7 @@ impl World {
         .unwrap()
     }
 
-    /// Returns the process of the daemon, and does not kill the daemon at the end of the test.
+    /// Hands over the process of the daemon, so that dropping this value does not kill it.
     pub(crate) fn release(&mut self) -> Child {
         self.daemon.take().expect("a daemon runs")
     }

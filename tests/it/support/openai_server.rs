@@ -72,7 +72,7 @@ impl HoldableServer {
     }
 }
 
-/// Makes the daemon of the world use this server for embeddings.
+/// Configures the daemon to use this server for embeddings.
 pub(crate) fn with_embedder(world: World, server: &Server) -> World {
     world
         .with("VIC_EMBED_BACKEND", "openai")

@@ -16,7 +16,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples every process with `sign` in its environment, and all descendants of these processes.
+    /// Samples every process whose environment contains `sign`, and all descendants of these processes.
     pub(crate) fn start(sign: String) -> Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();

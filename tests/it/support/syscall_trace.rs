@@ -122,13 +122,13 @@ fn paths(arguments: &str) -> Vec<PathBuf> {
 }
 
 /// Returns whether the address after `sa_family=` is local. A Unix socket must be in an allowed folder, because services
-/// behind other sockets, such as container and session services, can forward data. Port 53 never counts as local: it is a
-/// name server.
+/// behind other sockets, such as container and session services, can forward data. Port 53 never counts as local, because
+/// name servers listen there.
 fn is_local(address: &str, allowed: &Allowed) -> bool {
     let within = |begin: &str| address.split_once(begin).and_then(|(_, rest)| rest.split('"').next());
     let asks_for_names = address.contains("port=htons(53)");
     let ip = match address.split([',', '}']).next() {
-        // The Unix socket of a client has no path.
+        // Allowed: an address without a path is that of a client, whose Unix socket has no name.
         Some("AF_UNIX") if !address.contains("sun_path") => return true,
         Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.permits(Path::new(it))),
         Some("AF_UNSPEC") => return true,

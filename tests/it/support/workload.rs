@@ -11,7 +11,7 @@ use vic::model::{ContentHash, FileState, Reason};
 use crate::support::client::SyncClient;
 use crate::support::long_tests::Rng;
 
-/// The folder of files that no operation touches. The second constant is the ignore file.
+/// Name of the folder whose files no operation touches, and name of the ignore file.
 pub(crate) const UNTOUCHED_FOLDER: &str = "kept";
 pub(crate) const IGNORE_FILE: &str = ".vicignore";
 
@@ -20,7 +20,8 @@ pub(crate) const IGNORE_FILE: &str = ".vicignore";
 pub(crate) enum Expected {
     Indexed(ContentHash),
     Skipped(Reason),
-    /// A state other than indexed or skipped, such as pending, which must not last.
+    /// A state other than indexed or skipped, such as pending. The files on disk never require it, so an entry in this state
+    /// fails the comparison.
     Other(FileState),
 }
 
@@ -212,7 +213,7 @@ impl Workload {
         }
     }
 
-    /// Makes a file unreadable. Needs a world without root's override of file permissions.
+    /// Makes a file unreadable. Needs a daemon without root's override of file permissions.
     pub(crate) fn make_unreadable(&mut self) {
         if let Some(path) = self.open_file() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();

@@ -24,7 +24,7 @@ const HERE: [&str; 2] = ["a.md", "b/c.md"];
 /// Files on the disk that is unmounted.
 const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
 
-/// Time after which the daemon has noticed a mount in a new root.
+/// Time after which the daemon has noticed the mounts in a new root; it checks for mounts every five seconds.
 const MOUNT_SEEN: Duration = Duration::from_secs(7);
 
 fn run_ok(program: &str, arguments: &[&str]) {
@@ -32,7 +32,8 @@ fn run_ok(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A private file system, mounted at `home` and bind-mounted at `place`, where the test unmounts it.
+/// A file system of the test, mounted at `home` and bind-mounted at `place`. Only `place` is unmounted, so the files
+/// survive.
 struct Disk {
     home: String,
     place: String,

@@ -215,7 +215,8 @@ fn a6_editor_saves_yield_one_complete_version() {
     let finals =
         ["Saved over: final.", "Saved with a backup: final.", "Written in two parts: the first, and the second."];
     allowed.extend(finals.map(hash_of));
-    // The daemon may index a version after one second without writes, and the parts are further apart on a busy machine.
+    // Accepts a half-written `slow.md` after a second without writes, because the daemon may then index it; on a busy
+    // machine the two writes can be further apart.
     let watch = |written: Instant| {
         for (path, record) in caller.files() {
             let known = allowed.contains(&record.hash) || record.state == FileState::Pending;
@@ -405,7 +406,7 @@ fn dead_watcher_is_reported_replaced_and_caught_up() {
     }
     let (world, caller) = indexed_world(&["a.md", "deep/b.md"]);
     let thread = thread_of_events(&world);
-    // From here on, every read of the inotify queue fails.
+    // Makes every read of the inotify queue fail from here on.
     let strace = ["-q", "-p", &thread, "-e", "trace=read", "-e", "inject=read:error=EBADF", "-o", "/dev/null"];
     let mut strace = Command::new("strace").args(strace).spawn().unwrap();
     let dead = Path::new("/proc").join(world.pid().to_string()).join("task").join(&thread);
@@ -446,7 +447,8 @@ fn event_bursts_are_read_in_batches() {
         world.write(&format!("{number}.md"), format!("Entry {number}."));
     }
     let (waits, seconds) = (context_switches(&world, &thread) - before, begun.elapsed().as_secs_f64());
-    // Each read of the queue makes two switches: one waits for an event, one for the next read. So reads are counted.
+    // Counts reads of the event queue by context switches: each read causes two, one to wait for an event and one to wait
+    // before the next read.
     assert!((waits as f64) < 200.0 * seconds + 50.0 && waits < FILES / 2, "{waits} in {seconds:.1} s");
     caller.sync();
     assert_eq!(caller.status().coverage.found, FILES + 1);
@@ -507,7 +509,7 @@ fn torture_a14_many_tiny_files_while_asking() {
         busy.push(ask(&caller));
     }
     writer.join().unwrap();
-    figure("ask p50 meanwhile", format!("{:.1?}", percentile(&busy, 50)));
+    figure("ask p50 while files appear", format!("{:.1?}", percentile(&busy, 50)));
     let (seconds, busy) = (begun.elapsed().as_secs(), percentile(&busy, 95));
     // Allows three times the promise, because the writer uses the CPU and the disk all the time.
     let what = format!("ask p95 while {count} files appear in {seconds} s ({idle:.1?} at rest)");

@@ -297,7 +297,7 @@ fn small_job_commits_without_delay() {
         world.write(&format!("{round}.md"), format!("Entry {round} of the harbour log."));
         world.index();
     }
-    // A job with one file must not wait until the maximum commit delay for further files.
+    // A job with one file must commit at once, not wait for further files until the maximum commit delay.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
 
-/// The event mask of the heartbeat file of the watcher, which is watched only for writes. Folder watches have other masks.
+/// The inotify event mask of the watcher's heartbeat file, which is watched only for writes. Watches of folders have other
+/// masks and are the ones to count.
 const HEARTBEAT_MASK: &str = "2";
 
 /// Returns the inodes of the folders that a process watches. A folder that is watched twice appears twice.

@@ -77,5 +77,5 @@ fn torture_random_operations() {
         all.extend(waits);
     }
     // Checks the time only after all seeds, so that a slow machine does not prevent the other checks.
-    check_within_time("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
+    check_within_time("a sync after a hundred operations (p95)", percentile(&all, 95), SYNCED);
 }

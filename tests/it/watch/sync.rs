@@ -78,7 +78,7 @@ fn sync_respects_timeout_and_reports_cause() {
 #[test]
 fn sync_after_start_includes_offline_changes() {
     let mut world = World::new().start();
-    // Many files, so that the walk at the start of the daemon takes a while.
+    // Writes many files, so that the walk at the start of the daemon takes a while.
     (0..2_000).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 50), format!("Entry {it} of the log."))));
     world.index();
     for round in 0..4 {
@@ -116,7 +116,7 @@ fn few_saved_files_stay_outside_keyword_index() {
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
 }
 
-/// Creates another root beside the root of this world, and indexes it with one file.
+/// Creates and indexes another root, with one file, beside the root of the test.
 fn second_root(world: &World, name: &str) -> PathBuf {
     let folder = world.files().with_file_name(name);
     fs::create_dir(&folder).unwrap();
@@ -134,7 +134,7 @@ fn missing_root_with_pending_files_blocks_no_other() {
     fs::write(other.join("late.md"), "Late in the other folder.").unwrap();
     world.wait_until("the new file is pending", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     fs::rename(&other, other.with_file_name("away")).unwrap();
-    // Many files, so that the job indexes keywords first and vectors in a second pass.
+    // Writes many files, so that the job indexes keywords first and vectors in a second pass.
     (0..600).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the log."))));
     world.ok(&["resume"]);
     caller.sync();

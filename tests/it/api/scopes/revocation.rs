@@ -17,7 +17,7 @@ use crate::support::http_client::connect;
 /// Maximum time until the streams and jobs of a key end after its revocation, generous for a busy machine.
 const REVOKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Returns users with paused indexing and a new file in Alpha's folder, so that jobs that need the file stay unfinished.
+/// Pauses indexing and adds a file to Alpha's folder, so that jobs that need the file stay unfinished. Returns the users.
 fn paused_team() -> Team {
     // The watcher is off, so that only jobs find the new file.
     let team = team_in(World::new().with("VIC_WATCH", "0"));

@@ -45,8 +45,8 @@ fn question(query: &str) -> AskRequest {
     AskRequest { query: query.into(), ..AskRequest::default() }
 }
 
-/// Asserts that all protocols reject the question: HTTP with 400 and the field, gRPC with INVALID_ARGUMENT, the command with
-/// 2.
+/// Asserts that all protocols reject the question: HTTP with status 400 and the name of the field, gRPC with
+/// INVALID_ARGUMENT, the command with exit code 2.
 fn assert_rejected_everywhere(world: &World, query: &str) {
     let told = over_http(world, "/v1/ask", &json!({ "query": query }).to_string());
     assert_eq!(told, (400, json!("invalid_argument"), json!("query")));

@@ -166,8 +166,7 @@ fn presentation_atom(head: u16, kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a PowerPoint 97 presentation: a slide with an outline title, a text box and notes, a directory of all parts, and
-/// the
-/// user.
+/// the stream `Current User`.
 fn slides() -> Vec<u8> {
     let parts = |head: u16, kind: u16, parts: &[Vec<u8>]| presentation_atom(head | 0x0f, kind, &parts.concat());
     let is_of_kind = |kind: u32| presentation_atom(0, 0xf9f, &le_bytes(&[kind]));

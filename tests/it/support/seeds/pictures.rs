@@ -79,7 +79,7 @@ fn exif_data(with_picture: bool) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Returns the HEIF boxes that lead to Exif data, without a coded image.
+/// Returns a HEIF file with Exif data but without a coded image.
 fn heif() -> Vec<u8> {
     let made = |kind: &[u8], parts: &[&[u8]]| {
         let body = parts.concat();
