@@ -198,8 +198,8 @@ fn move_query(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
     moved
 }
 
-/// Scores files, best first, again with pseudo-relevance feedback, and sorts them. `vectors` holds the vectors of their best
-/// chunks, normalized to length 1. A file without vectors keeps its score.
+/// Computes the scores of ranked files anew with pseudo-relevance feedback, and sorts them by the new scores, best first.
+/// `vectors` holds the vectors of their best chunks, normalized to length 1. A file without vectors keeps its score.
 pub(crate) fn apply_feedback(
     files: &mut [FusedFile],
     query: &[f32],

@@ -87,8 +87,8 @@ fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
     starts
 }
 
-/// Returns where the tokenizer call for the text that begins at `from` ends: if possible after white space, so that no word
-/// is split.
+/// Returns the end of the text that one tokenizer call gets, beginning at `from`: after white space if possible, so that no
+/// word is split.
 fn window_end(text: &str, from: usize) -> usize {
     if text.len() - from <= TOKENIZER_WINDOW {
         return text.len();

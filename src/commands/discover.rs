@@ -96,7 +96,9 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             }
             let (added, routed) = (augmented["added"].as_u64().unwrap_or(0), augmented["routed"].as_u64().unwrap_or(0));
             let model = augmented["model"].as_str().unwrap_or_default();
-            printer.line(&text::escape_controls(&format!("{added} added, {routed} routed, by {model}")))
+            printer.line(&text::escape_controls(&format!(
+                "{added} proposals added, schema hints set for {routed}, by {model}"
+            )))
         }
         Command::Promote { proposals, out, name, min_confidence, only } => {
             let graph = promote_proposals(&read_json(&proposals)?, &Promotion { min_confidence, only })?;

@@ -18,8 +18,8 @@ const MIN_EVIDENCE_LETTERS: usize = 3;
 /// A document counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
-/// First halves that usually form one word with the second half. That the document has such a first half before a hyphen
-/// elsewhere is therefore not evidence that the hyphen is kept.
+/// Prefixes that are usually written together with the word after them. A word with such a prefix and a hyphen elsewhere in
+/// the document does not prove that the hyphen belongs to this word.
 const JOINED_PREFIXES: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per

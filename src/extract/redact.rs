@@ -42,7 +42,7 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     Ok(document)
 }
 
-/// Column heads of the current table. Readers split a table into blocks, of which only the first has the column heads, so
+/// Column heads of the current table. Readers split a table into blocks, and only the first block has the column heads, so
 /// they apply to the following table blocks too. A second table directly after the first is taken for its continuation.
 #[derive(Default)]
 struct TableState {

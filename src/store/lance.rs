@@ -231,7 +231,7 @@ impl LanceStore {
 
     /// Clears the library's caches of indexes, manifests and files. The library keeps replaced data, with its memory
     /// and open files, until it needs the space: after an hour of changes, hundreds of indexes and as many manifests
-    /// and page tables as fit, none of which is read again.
+    /// and page tables as fit; these pages are not read again.
     pub(super) async fn forget_replaced(&self) {
         self.cached.clear().await;
     }

@@ -1,4 +1,5 @@
-//! Child processes: sessions, inherited descriptors, memory of an exited child; and an exit without destructors.
+//! Child processes: their sessions, inherited descriptors and peak memory; and an exit of this process that runs no
+//! destructors.
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -345,11 +345,12 @@ fn check_explain(request: &ValidRequest) -> ApiResult<()> {
             let wanted = [("extraction_id", "EXTRACT"), ("detection_id", "DETECT")];
             let other = wanted.iter().find(|it| it.0 == *one && request.text("verb").is_some_and(|verb| verb != it.1));
             match other {
-                Some((name, verb)) => {
-                    Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{name}` is the id of a result of {verb}"))
-                        .field("verb")
-                        .action(format!("set `verb` to {verb}, or give `id`")))
-                }
+                Some((name, verb)) => Err(ApiError::new(
+                    ApiErrorKind::Ambiguous,
+                    format!("`{name}` takes the id of a result of {verb}, not of another verb"),
+                )
+                .field("verb")
+                .action(format!("set `verb` to {verb}, or give `id`"))),
                 None => Ok(()),
             }
         }

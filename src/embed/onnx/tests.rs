@@ -95,7 +95,7 @@ async fn own_model() -> OnnxEmbedder {
     open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Own).await.expect("run `make models` first")
 }
 
-/// Returns texts of many lengths: empty, one token, and prefixes of prose, the last of which exceed the model's limit.
+/// Returns texts of many lengths: empty, one token, and prefixes of prose; the longest exceed the model's limit.
 fn prose() -> Vec<String> {
     let words: Vec<&str> = include_str!("../../lib.rs").split_whitespace().filter(|it| *it != "//!").collect();
     let passage = |count: usize| words[count % 97..].iter().take(count).copied().collect::<Vec<_>>().join(" ");

@@ -105,11 +105,12 @@ async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> 
     open_server(&config(EmbedBackend::Ollama, url), mode).await
 }
 
-/// Returns the texts of a request. Fake servers return the length of a text and 1 as its vector, not normalized.
+/// Returns the texts of a request.
 fn inputs(request: &Request) -> Vec<String> {
     request.body["input"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_string()).collect()
 }
 
+/// Returns the vectors that the fake servers answer with: for each text its length and 1, not normalized.
 fn vectors(texts: &[String]) -> Value {
     texts.iter().map(|it| json!([it.len(), 1.0])).collect()
 }

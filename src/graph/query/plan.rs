@@ -33,7 +33,8 @@ pub(crate) enum Step {
     HasType(Slot, Vec<u16>, bool),
     /// The entity in the slot has a matching value of an attribute.
     AttributeMatches(Slot, String, TextMatch),
-    /// The entity in the slot has an outgoing edge of each relation; one that several schemas declare has several numbers.
+    /// The entity in the slot has an outgoing edge of each of these relations. A relation is a list of numbers: one for each
+    /// schema that declares it.
     HasOutgoing(Slot, Vec<Vec<u16>>),
     /// A path leads from the entity in the first slot to the one in the second slot.
     Path(Slot, Slot, Automaton),

@@ -14,12 +14,12 @@ const POINTS_PER_INCH: f32 = 72.0;
 pub(in crate::skills) fn render_page(page: &PdfPage<'_>) -> Result<RgbImage, String> {
     let (width, height) = pixel_size(page.width().value, page.height().value);
     let config = PdfRenderConfig::new().set_target_size(width, height).render_form_data(true);
-    let bitmap = page.render_with_config(&config).map_err(|error| format!("cannot be drawn: {error:?}"))?;
+    let bitmap = page.render_with_config(&config).map_err(|error| format!("pdfium cannot draw the page: {error}"))?;
     let (width, height) = (bitmap.width().unsigned_abs(), bitmap.height().unsigned_abs());
     let bytes = bitmap.as_rgba_bytes();
     let (pixels, _) = bytes.as_chunks::<4>();
     let colours = pixels.iter().flat_map(|[red, green, blue, _]| [*red, *green, *blue]).collect();
-    RgbImage::from_raw(width, height, colours).ok_or_else(|| "cannot be drawn: too few pixels".to_string())
+    RgbImage::from_raw(width, height, colours).ok_or_else(|| "pdfium cannot draw the page: too few pixels".to_string())
 }
 
 /// Returns width and height in pixels of a page whose size is given in points.

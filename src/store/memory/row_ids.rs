@@ -44,7 +44,7 @@ impl RowIds {
         Ok(())
     }
 
-    /// Adds the rows of a batch that are all rows of this fragment, in order.
+    /// Adds all rows of a fragment. `batch` must hold exactly these rows, in the order of the fragment.
     pub(in crate::store) fn add_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
         schema::keys(batch)?.enumerate().for_each(|(place, key)| self.insert(fragment, place, key));
         Ok(())

@@ -247,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn env_example_lists_every_variable() {
+    fn env_example_describes_every_variable() {
         let example = include_str!("../../../../.env.example");
-        for (name, _) in VARIABLES {
-            assert!(example.contains(&format!("# {name}=")), "{name}");
+        for (name, description) in VARIABLES {
+            assert!(example.contains(&format!("# {description}\n# {name}=\n")), "{name}");
         }
     }
 
