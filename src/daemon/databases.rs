@@ -64,7 +64,7 @@ pub(super) fn report_catalog_recovery(rescue: Option<Recovery>, index: &Index) {
     }
 }
 
-/// Reports in the status that a damaged database was moved aside, with content that cannot be rebuilt from files.
+/// Reports in the status that a damaged database, whose content cannot be rebuilt from files, was moved aside.
 pub(super) fn report_loss(index: &Index, what: &str, set_aside: Option<&Path>) {
     if let Some(kept) = set_aside {
         index.note_damage(

@@ -227,7 +227,7 @@ impl Doctor<'_> {
         if is_empty && listed > 0 {
             let message =
                 format!("the catalog `{}` is gone or empty, and {listed} roots had been indexed", path.display());
-            let cure = "start the daemon: it adds them again and reads their files";
+            let cure = "start the daemon: it adds these roots again and reads their files";
             return self.record_outcome("index", Err(Error::new(ErrorCode::DataLoss, message).hint(cure)));
         }
         let catalog = match opened {

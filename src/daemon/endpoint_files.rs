@@ -72,7 +72,7 @@ pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
     // Refuses other files. A symbolic link is removed itself, never its target.
     if !kind.is_socket() && !kind.is_symlink() {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a socket", path.display()))
-            .hint("move it aside"));
+            .hint("move this file aside"));
     }
     std::fs::remove_file(path).io_context("remove", path)
 }

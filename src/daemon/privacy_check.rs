@@ -24,7 +24,7 @@ pub(super) fn check_settings(config: &Config) -> Result<()> {
     }
     if !config.foreign.is_empty() {
         let names = config.foreign.join("`, `");
-        warn!("the environment sets `{names}`: vic's requests ignore it; vic cannot check what LD_PRELOAD loads");
+        warn!("the environment sets `{names}`: vic's requests ignore them; vic cannot check what LD_PRELOAD loads");
     }
     let Some((_, first)) = conflicts.first() else { return Ok(()) };
     let sentences: Vec<String> = conflicts.iter().map(|(variable, it)| format!("{variable}: {}", it.message)).collect();

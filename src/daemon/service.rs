@@ -176,7 +176,7 @@ impl Service for Daemon {
             degraded.extend(self.facts.warnings.iter().cloned());
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
-            let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
+            let told = store.upkeep_error.map(|error| format!("maintenance of the index failed: {error}"));
             // Omits the store's problem if the index has already reported the same problem with a hint.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
@@ -333,7 +333,8 @@ impl Daemon {
         None
     }
 
-    /// Makes relative paths absolute. Hits print such paths: those of known files or folders, relative to their root.
+    /// Makes relative paths absolute. Search hits print paths relative to a root, so each path is looked up below the
+    /// roots; it must lead to a known file or folder.
     async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = parse_path(name);

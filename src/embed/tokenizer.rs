@@ -150,8 +150,8 @@ pub(crate) fn truncate_to_tokens<'a>(text: &'a str, tokens: &dyn TokenCounter) -
     }
 }
 
-/// Iterator over the pieces of a text, each with its start: split after a line break if possible, else after white space,
-/// else anywhere.
+/// Iterator over the pieces of a text, each with its start offset. A piece ends after a line break if possible, else after
+/// white space, else anywhere.
 struct Pieces<'a> {
     text: &'a str,
     start: usize,

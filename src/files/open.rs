@@ -172,7 +172,7 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
     }
 }
 
-/// Size and modification time of a file, to detect writes: unlike the status-change time, a rename does not change them.
+/// Size and modification time of a file, to detect writes. A rename changes neither, in contrast to the status-change time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentStamp {
     size: u64,

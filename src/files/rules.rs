@@ -134,7 +134,7 @@ impl Rules {
         match secrets::judge_path(&root.join(relative)) {
             PathVerdict::Plain => false,
             PathVerdict::Secret => true,
-            // Treats a file of at most the size of a private key as a secret, without opening it.
+            // Treats a file no larger than a private key as a secret, without opening it.
             PathVerdict::SecretUnlessZip => {
                 size > 0 && (size < MIN_KEYNOTE_BYTES || !open::begins_like_zip(root, relative))
             }

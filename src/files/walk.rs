@@ -428,9 +428,9 @@ impl<'a> RootWalk<'a> {
     }
 }
 
-/// Passes every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
-/// those at or below that path relative to the root. Stops when `each` returns false. Unreadable and unresponsive folders
-/// are skipped without opening them, which is why `ignore` is not used: it opens a folder before it calls the filter.
+/// Passes every visible folder of `root` to `each`, parents first and before their entries are listed; with `within`,
+/// only those at or below that path relative to the root. Stops when `each` returns false. Does not use the `ignore` crate,
+/// which opens a folder before it calls the filter: unreadable and unresponsive folders must be skipped without opening.
 pub(crate) fn visible_folders(
     root: &Path,
     rules: &Rules,

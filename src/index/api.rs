@@ -115,8 +115,8 @@ impl Index {
     }
 
     /// Removes a root and the index entries of all files below it, except files that another root contains. The files
-    /// on disk stay. If the disk is full or fails, the entries are deleted later, also after a restart, and the status
-    /// reports it.
+    /// on disk stay. If the disk is full or fails, the entries are deleted later, also after a restart, and until then
+    /// the status reports the failure.
     ///
     /// # Errors
     /// The path is not a root, or the catalog cannot be written.
@@ -240,7 +240,7 @@ impl Index {
         self.inner.ocr_queue.unread()
     }
 
-    /// Returns how these roots are watched, such as the roots that are polled and the number of lost events.
+    /// Returns how these roots are watched: which of them are polled, how many events were lost, and so on.
     pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
         self.inner.walks.watching.report(roots)
     }

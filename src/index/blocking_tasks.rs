@@ -24,6 +24,6 @@ pub(crate) async fn blocking_with_timeout<T: Send + 'static>(
 ) -> Result<T> {
     tokio::time::timeout(most, blocking(work)).await.unwrap_or_else(|_| {
         let text = format!("the disk of a file in the answer has not responded for {} s", most.as_secs());
-        Err(Error::new(ErrorCode::Unavailable, text).hint("`vic status` names the folder once it is known"))
+        Err(Error::new(ErrorCode::Unavailable, text).hint("`vic status` names that folder once vic has found it"))
     })
 }

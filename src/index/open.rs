@@ -149,7 +149,7 @@ async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Emb
             ErrorCode::FailedPrecondition,
             format!("`{}` names the unknown embedding backend `{backend}`", catalog.display()),
         )
-        .hint("use the version of vic that wrote it")
+        .hint("use the version of vic that wrote this catalog")
     })?;
     config.embed.model = setting("model")?;
     config.embed.precision = setting("precision")?;

@@ -53,8 +53,8 @@ pub(super) fn not_responding(path: &Path) -> Error {
 /// Maximum time to resolve a path: each folder may require a lookup on a disk in standby.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum paths resolved at the same time. A path outside all roots may be on a disk that does not respond, which only
-/// resolving it shows. Resolving it then blocks its thread, and must not block all threads.
+/// Maximum paths resolved at the same time. Whether the disk of a path outside all roots responds is unknown until the
+/// path is resolved. If the disk does not, the resolving thread blocks; the limit keeps other threads free.
 const MAX_RESOLVING: usize = 64;
 
 /// One permit per path being resolved. Shared by the whole process, because all callers use the same threads.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::index::clock::now_ms;
 use crate::model::{Pause, PauseReason};
 
-/// Catalog key of the pause, which survives a restart. The value is its end in Unix milliseconds, or [`WITHOUT_END`].
+/// Catalog key of the end of the pause, saved so that a pause survives a restart: Unix milliseconds or [`WITHOUT_END`].
 const PAUSE_KEY: &str = "paused_until_ms";
 
 /// Value of [`PAUSE_KEY`] for a pause that lasts until the user ends it.

@@ -90,7 +90,7 @@ impl IndexState {
             job.started_ms = Some(now_ms());
         });
         let outcome = self.run_locked_phases(job).await;
-        // Counts files that other runs indexed since the job was requested, because they are part of its request.
+        // Counts files that other runs indexed since the job was requested, because the job would have indexed them.
         let now = self.jobs.unattended.totals();
         job.progress.add_from_other_runs(now.0 - before.0, now.1 - before.1);
         self.note_full(&outcome);
@@ -153,7 +153,8 @@ impl IndexState {
         }
         if self.is_new_table_complete().await? {
             if self.pause.pause().is_some() {
-                // Nothing is rewritten during a pause: the old table answers queries until the pause ends.
+                // Leaves the switch to the maintenance after the pause, because switching rewrites data. Until then the
+                // old table answers queries.
                 self.defer_maintenance();
             } else {
                 run.progress.enter(Phase::Finishing);

@@ -63,8 +63,8 @@ impl Index {
         Ok((chunks, ordinals))
     }
 
-    /// Returns whether a skill's result for a file is in the index. A cached result may be missing there: the skill
-    /// read a copy of the file, the commit failed, or the index was rebuilt or rolled back.
+    /// Returns whether a skill's result for a file is in the index. A cached result is missing there if the
+    /// skill read another file with the same content, if the commit failed, or if the index was rebuilt or rolled back.
     ///
     /// # Errors
     /// As [`Index::add_evidence`].

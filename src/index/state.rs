@@ -52,12 +52,12 @@ pub struct IndexParts {
     pub catalog: Catalog,
     /// Database of current and past jobs.
     pub jobs: JobLog,
-    /// Worker processes that extract the text of files.
+    /// Embedding model that computes the vectors of chunks.
     pub embedder: Arc<dyn Embedder>,
-    /// Worker processes that run skills such as OCR. The index uses all but one, so that a query never waits for
+    /// Worker processes that extract the text of files. The index uses all but one, so that a query never waits for
     /// indexing.
     pub pool: Arc<WorkerPool>,
-    /// Skill workers. The index uses all but one, so that a query never waits for indexing.
+    /// Worker processes that run skills such as OCR. Here too, the index uses all but one.
     pub skills: Arc<WorkerPool>,
     /// Cache of skill results, such as OCR text.
     pub evidence: Arc<EvidenceCache>,

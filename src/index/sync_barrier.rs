@@ -1,7 +1,7 @@
 //! Sync barrier: waits until all changes made before the call are searchable.
 //!
 //! A sync sends a barrier through the watcher's queue, behind all events so far. A walk finds what events may have
-//! missed; it runs once after a root is first watched, for changes from before. The files that are then pending are
+//! missed; it runs once after a root is first watched, to find changes from before that. The files that are then pending are
 //! those that changed. The changes are searchable once none of these files is pending.
 
 use std::collections::HashSet;

@@ -180,8 +180,8 @@ impl Tables {
     }
 }
 
-/// Returns the embedder of the table with this fingerprint, or why there is none. An embedding server may now use the
-/// name for another model, whose vectors would not be comparable.
+/// Returns the opened embedder if its fingerprint is that of the table, otherwise why it cannot be used. An embedding
+/// server may now use the model's name for another model, whose vectors would not be comparable.
 fn matching_embedder(
     opened: Result<Arc<dyn Embedder>>,
     fingerprint: &str,
@@ -264,8 +264,8 @@ impl TableWriter {
         Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
 
-    /// Copies the chunks of each first file to the second file, which has the same content. Returns how many chunks
-    /// each copy has.
+    /// For each pair of files with the same content, copies the chunks of the first file to the second. Returns how
+    /// many chunks each second file then has.
     pub(crate) async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         if copies.is_empty() {
             return Ok(Vec::new());
@@ -344,7 +344,7 @@ impl TableWriter {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::warn!(%error, "upkeep of the index failed; it is retried when the job ends");
+            tracing::warn!(%error, "maintenance of the index failed during a job; it is retried when the job ends");
         }
     }
 
@@ -433,7 +433,7 @@ mod tests {
     }
 
     /// Opens the tables of a directory last used with model `aaaaaaaaaaaa`, with settings that now give the model
-    /// `reopened`. Returns why the old table has no embedder, if so.
+    /// `reopened`. Returns why the old table has no embedder, or `None` if it has one.
     async fn old_table_with(reopened: Result<&'static str>) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();

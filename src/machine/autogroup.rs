@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Niceness of the session while no answer is pending: the same as of an indexing thread.
+/// Niceness of the session while no answer is pending: the same as that of an indexing thread.
 const LOWERED: &str = "10";
 const RAISED: &str = "0";
 

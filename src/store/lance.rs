@@ -197,7 +197,7 @@ impl LanceStore {
         self.rows().contains_key(&file)
     }
 
-    /// Returns whether all vectors are in memory. Only then may chunks be stored without vectors that are added later.
+    /// Returns whether all vectors are in memory. Only then may chunks be stored now and get their vectors later.
     pub fn has_vectors_in_memory(&self) -> bool {
         self.memory().vectors().is_some() && self.chunks.load(Ordering::Relaxed) < max_rows(self.dimension) as u64
     }
@@ -231,7 +231,7 @@ impl LanceStore {
 
     /// Clears the library's caches of indexes, manifests and files. The library keeps replaced data, with its memory
     /// and open files, until it needs the space: after an hour of changes, hundreds of indexes and as many manifests
-    /// and page tables as fit; these pages are not read again.
+    /// and page tables as fit. No query reads this data again.
     pub(super) async fn forget_replaced(&self) {
         self.cached.clear().await;
     }
@@ -282,9 +282,9 @@ impl LanceStore {
     }
 }
 
-/// Logs the failure of an optimisation; it only makes queries slower.
+/// Logs the failure to load row ids or the keyword index into memory, which only makes queries slower.
 pub(super) fn log_slower(error: &Error) {
-    tracing::warn!(%error, "an optimisation failed; queries are slower");
+    tracing::warn!(%error, "cannot load part of the index into memory; queries are slower");
 }
 
 /// Returns the table name of a model. A fingerprint that is too short or not hexadecimal is hashed, because it may

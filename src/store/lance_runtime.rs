@@ -1,9 +1,10 @@
 //! Starts the compute threads of the Lance library, and limits its memory for building the keyword index.
 //!
 //! The library has one pool of threads per process: keyword queries run there, and so do commits and maintenance. The
-//! library starts a thread when all others are busy, and a thread never ends. It inherits the priority of the thread
-//! that starts it, which an ordinary user cannot raise again. Therefore all threads are started at once, before any
-//! background work. Otherwise queries would run at background priority, behind every other program of the machine.
+//! library starts a thread when all others are busy, and a thread never ends. A new thread inherits the priority of
+//! the thread that starts it, and an ordinary user cannot raise a priority again. Therefore all threads are started
+//! at once, before any background work. Otherwise queries would run at background priority, behind every other program of
+//! the machine.
 
 use std::convert::Infallible;
 use std::sync::Arc;

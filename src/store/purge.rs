@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn purged_text_is_in_no_byte_of_table() {
         let secret = format!("the {CANARY} of the ledger");
-        // The text in its own fragment, as the only file, and between others.
+        // Purges text that fills its own fragment, then the text of the only file, then text among that of other files.
         check(&[(1, &[&secret]), (2, &["harbour"]), (3, &["harbour and quay"])], &[2, 3]).await;
         check(&[(1, &[&secret])], &[]).await;
         let many: Vec<(i64, Vec<String>)> =

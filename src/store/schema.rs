@@ -54,7 +54,7 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
         Ok(Arc::new(StringArray::from_iter_values(texts)))
     };
     let DataType::FixedSizeList(item, size) = schema(dimension).field(9).data_type().clone() else {
-        return Err(Error::internal("the last column is the vector"));
+        return Err(Error::internal("the last column of the table schema is not a vector"));
     };
     let zeros = vec![0.0; dimension];
     let vectors = rows.iter().map(|(_, it)| if it.vector.is_empty() { &zeros } else { &it.vector });
@@ -82,7 +82,8 @@ pub(super) struct Columns<'a> {
     pub(super) ordinal: u32,
     pub(super) text: &'a str,
     pub(super) body_start: u32,
-    /// The anchor as JSON, followed by a second line with the encoded pieces, if there are any.
+    /// The anchor as JSON, followed by a second line with the encoded pieces (offset and location of
+    /// each part of the chunk), if there are any.
     pub(super) anchor: &'a str,
     /// The heading path as JSON.
     pub(super) heading_path: &'a str,

@@ -179,8 +179,8 @@ impl LanceStore {
         files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
     }
 
-    /// Replaces the rows of each second file by copies of the rows of the first, and commits them. The caller holds the
-    /// writer lock.
+    /// For each pair of files, replaces the rows of the second by copies of the rows of the first, and commits them. The
+    /// caller holds the writer lock.
     async fn copy_rows(&self, copies: &[(FileId, FileId)]) -> Result<()> {
         if copies.is_empty() {
             return Ok(());

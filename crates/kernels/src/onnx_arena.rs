@@ -37,7 +37,7 @@ pub fn ensure_created(environment: &Environment) -> ort::Result<()> {
 
 fn register_arena(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
-    // Leaves out the size of the first chunk, which is never released, so that it stays at the minimum of the library.
+    // Sets no size for the first chunk, so that this chunk, which is never released, has the library's minimum size.
     let settings = [
         (c"initial_growth_chunk_size_bytes", CHUNK_BYTES),
         (c"max_power_of_two_extend_bytes", CHUNK_BYTES),

@@ -39,8 +39,8 @@ pub fn close_inherited_descriptors() {
     }
 }
 
-/// Returns the peak memory in bytes of a child that has exited and is not reaped yet, because `/proc` no longer has
-/// this number then; `None` while the child runs.
+/// Returns the peak memory in bytes of a child that has exited and is not reaped yet; `None` while the child runs. Asks
+/// the kernel, because `/proc` no longer reports the peak memory of an exited process.
 ///
 /// # Errors
 /// When there is no such child, or it was reaped.

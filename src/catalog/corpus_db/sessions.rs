@@ -195,8 +195,8 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the newest session of an owner created at or before `at_ms` and, if `file` is given, only one that read
-    /// this file.
+    /// Returns the newest of an owner's sessions that were created at or before `at_ms`; if `file` is given, the newest
+    /// of those that read this file.
     pub fn last_session(&self, owner: &str, at_ms: Option<i64>, file: Option<FileId>) -> Result<Option<i64>> {
         self.database.read(|db| {
             let sql = "SELECT max(number) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \

@@ -156,7 +156,7 @@ fn name_condition(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
 
 /// Returns the condition that a file lies at or below an absolute path, which may lie inside a root or above roots.
 pub(in crate::catalog) fn path_condition(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
-    // Each branch repeats `deleted_ns IS NULL`, because SQLite does not use the partial index on paths without it.
+    // Each branch repeats `deleted_ns IS NULL`, because without it SQLite does not use the partial index on paths.
     let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
     for root in load_roots(db)? {
         if root.path.starts_with(path) {

@@ -128,7 +128,8 @@ impl Catalog {
 
     /// Returns the absolute paths of these removed files, except paths at which another file will be indexed; an existing
     /// file that is ignored rather than deleted is included. Only files with text in the store count: those with chunks,
-    /// or those `stored` by a commit that was never marked. `None` when the root of one of the files was removed.
+    /// and those for which `stored` finds chunks of a commit that the catalog never marked. Returns `None` when the root
+    /// of one of the files was removed.
     pub fn paths_of_removed(
         &self,
         removed: &[FileId],

@@ -114,7 +114,7 @@ impl JobLog {
                 job.phase = Phase::Done;
                 job.eta_seconds = None;
                 job.finished_ms = Some(now_ns() / 1_000_000);
-                job.error = Some("the daemon ended".into());
+                job.error = Some("the daemon ended before the job did".into());
                 save_job(db, &job)?;
                 jobs.push(job);
             }
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(jobs.cancel_interrupted().unwrap().len(), 2);
         assert_eq!(jobs.cancel_interrupted().unwrap(), []);
         let a = jobs.get("a").unwrap().unwrap();
-        assert_eq!((a.state, a.error.as_deref()), (JobState::Cancelled, Some("the daemon ended")));
+        assert_eq!((a.state, a.error.as_deref()), (JobState::Cancelled, Some("the daemon ended before the job did")));
         assert_eq!(jobs.get("c").unwrap().unwrap().state, JobState::Failed);
     }
 

@@ -138,7 +138,7 @@ fn duplicate_name_from_walk_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
-    // 4 and 9 share an inode: if 4 were counted twice, it would look like a second name to which 9 moved.
+    // Files 4 and 9 share an inode. If the duplicate entry of file 4 were kept, it would look like file 9 after a move.
     catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAUTIOUS).unwrap();
     catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAUTIOUS).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);

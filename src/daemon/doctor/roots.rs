@@ -37,7 +37,7 @@ pub(super) fn check_roots(catalog: &Catalog) -> Result<Vec<Result<String>>> {
         }
     }
     if roots > 0 || findings.is_empty() {
-        let finding = format!("{roots} roots, {same} files unchanged, {other} changed or gone since");
+        let finding = format!("{roots} roots, {same} files unchanged, {other} changed or gone since last recorded");
         findings.push(Ok(finding));
     }
     Ok(findings)

@@ -14,7 +14,7 @@ use vic_kernels::encoder::{
     weight_position,
 };
 
-/// A query whose bytes are all 128, the offset by which signed query values are stored as unsigned bytes.
+/// A query whose bytes are all 128, the offset that is added to signed query values to store them as unsigned bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
 
 /// Maximum width of an attention head.

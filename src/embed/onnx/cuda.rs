@@ -18,7 +18,7 @@ use crate::machine;
 /// Name of the ONNX Runtime library with CUDA support in the model catalog.
 const LIBRARY: &str = EmbedDevice::Cuda.runtime_library();
 
-/// Device file of the graphics driver in Windows Subsystem for Linux, which does not list the graphics cards.
+/// Device file of the graphics driver in Windows Subsystem for Linux, where the driver does not list the graphics cards.
 const WSL_DRIVER: &str = "/dev/dxg";
 
 /// Loads the library and runs a test computation on the graphics card, so that a missing component is reported at once by
@@ -53,7 +53,7 @@ pub(super) fn check_settings(config: &EmbedConfig, precision: Precision) -> Resu
     }
 }
 
-/// Returns an error message without the source location in ONNX Runtime with which it begins.
+/// Removes the ONNX Runtime source location at the beginning of an error message.
 fn strip_source_location(message: &str) -> &str {
     let begins = ["CUDA failure", "Failed to load library"].into_iter().filter_map(|it| message.rfind(it)).max();
     message[begins.unwrap_or(0)..].trim_end_matches("\\n").trim()

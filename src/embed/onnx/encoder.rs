@@ -14,7 +14,7 @@ use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Names of the output that is read from a model that comes as an `.onnx` file, in order of preference.
+/// Possible names of the output to read, in order of preference, if a model comes as an `.onnx` file.
 const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
 
 /// Computes vectors in an ONNX Runtime session. Each worker thread has its own encoder.

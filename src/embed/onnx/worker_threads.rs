@@ -205,7 +205,7 @@ impl Queue {
 }
 
 fn flatten_reply(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> Result<Vector> {
-    answer.unwrap_or_else(|_| Err(Error::new(ErrorCode::Cancelled, "the model is shutting down")))
+    answer.unwrap_or_else(|_| Err(Error::new(ErrorCode::Cancelled, "the embedding model is shutting down")))
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ fn known_parts(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<RootPar
     Ok(below)
 }
 
-/// Checks that the only root can be read. If not, marks it as unavailable in the catalog.
+/// Checks that a root can be read, for a request that covers only this root. If it cannot be read, marks it as
+/// unavailable in the catalog.
 async fn check_root_readable(inner: &Arc<IndexState>, root: &Root) -> Result<()> {
     inner.check_responds(root)?;
     let (catalog, root) = (inner.catalog.clone(), root.clone());
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(check("/etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/w/../etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/own", &own), Err(ErrorCode::FailedPrecondition));
-        // No part for the owner: the folder becomes a root first.
+        // Returns no part to the owner, because the folder must become a root first.
         assert_eq!(check("/etc", &Scope::All), Ok(vec![]));
         assert_eq!(check("/w/b", &Scope::All), Ok(vec!["/w/b".into()]));
     }

@@ -32,7 +32,7 @@ struct UnendedJob {
 pub(in crate::index) struct Jobs {
     log: JobLog,
     unended: Mutex<Unended>,
-    /// Limits the jobs of one holder that have not ended.
+    /// Limits how many jobs each holder may have queued or running.
     shares: Arc<FairSlots>,
     /// Files and chunks indexed by runs without a job.
     pub(in crate::index) unattended: Arc<UnattendedTotals>,
@@ -75,7 +75,7 @@ impl Jobs {
     /// Saves the last snapshot of a job in the database, and removes the job from memory.
     pub(in crate::index) fn end(&self, last: &JobSnapshot) {
         if let Err(error) = self.log.save(last) {
-            warn!(%error, "cannot save the final state of a job");
+            warn!(%error, "cannot save the final state of a job; the next start reports it as cancelled");
         }
         self.unended().remove(&last.job_id);
     }
@@ -183,7 +183,7 @@ mod tests {
         }
         let refused = check_job_limit(&unended, &folder).unwrap_err();
         assert!(refused.code == ErrorCode::ResourceExhausted && refused.hint.is_some(), "{refused}");
-        // A running job may have finished its walk already.
+        // Accepts a second job over every root, because the running one may have finished its walk already.
         unended.insert("at work".into(), job(JobState::Running, &[]));
         check_job_limit(&unended, &all).unwrap();
         unended.insert("waits".into(), job(JobState::Queued, &[]));

@@ -22,7 +22,7 @@ const REDACTION_KEY: &str = "blacked_out";
 /// Catalog key of the chunking rules with which the indexed texts were chunked.
 const CHUNKING_KEY: &str = "cut";
 
-/// Marks files as failed if they crashed or hung the process that reads them too often in earlier runs of vic.
+/// Marks files as failed if, in earlier runs of vic, too many attempts to read them crashed or hung the worker.
 pub(crate) fn fail_repeat_offenders(catalog: &Catalog) -> Result<()> {
     let struck = catalog.fail_by_strikes()?;
     if struck > 0 {

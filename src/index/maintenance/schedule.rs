@@ -46,8 +46,8 @@ impl IndexState {
         self.maintain_beyond(left).await;
     }
 
-    /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false if that
-    /// was skipped or failed and full maintenance is not scheduled.
+    /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false only if
+    /// the update of the keyword index was skipped or failed; full maintenance schedules its own retry.
     async fn maintain_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
@@ -88,7 +88,7 @@ impl IndexState {
         if is_done {
             self.problems.set(KEYWORDS_KEY, None);
         }
-        self.note_outcome(MAINTENANCE_KEY, "upkeep of the index failed", outcome);
+        self.note_outcome(MAINTENANCE_KEY, "maintenance of the index failed", outcome);
     }
 
     /// Runs full maintenance. Then switches to the new model's table if that is complete, because a pause may have

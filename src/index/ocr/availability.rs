@@ -74,7 +74,7 @@ pub(in crate::index) fn note_load_failure(inner: &IndexState, tools: &Tools, why
     let problem = Error::new(ErrorCode::FailedPrecondition, why).hint(cure);
     inner.note_outcome(NOT_LOADED_KEY, NO_OCR, Err(problem));
     // Ends the worker by starting a call and dropping it: a worker that failed to load the models can never load them,
-    // because its sandbox is closed.
+    // because its sandbox by now forbids the system calls that loading needs.
     if let Ok(nothing) = open_empty_image() {
         drop(inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(tools)).now_or_never());
     }

@@ -62,8 +62,8 @@ pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: Fil
     Ok(looked)
 }
 
-/// Returns whether the index lacks this OCR text, because it came from a copy of the file or because the daemon ended
-/// before it was indexed. `detail` is the catalog's note about the file.
+/// Returns whether the index lacks this OCR text of a file: another file with the same content was read, or the daemon
+/// ended before it indexed the text. `detail` is the catalog's note about the file.
 fn is_missing_in_index(read: &Document, detail: &str) -> bool {
     let is_old = detail.contains(READ_BY_OCR);
     let is_older = read.pages_without_text.is_empty() && detail.contains(WITHOUT_TEXT_LAYER);

@@ -161,7 +161,7 @@ where
         turn.progressed |= !is_stuck;
         append_pages(&mut turn.read, part, rest);
         if is_stuck {
-            let detail = format!("no page was read in {CALL_TIMEOUT_SECONDS} s");
+            let detail = format!("OCR finished no page within {CALL_TIMEOUT_SECONDS} s");
             turn.failure = Some(ExtractFailure { reason: Reason::Timeout, detail });
         }
         if is_stuck || !is_partial(&turn.read) {

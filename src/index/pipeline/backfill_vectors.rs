@@ -30,7 +30,7 @@ const TWO_PASS_MIN_BYTES: u64 = 8 << 20;
 const RECENT_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Maximum files whose chunks are read from the store together: a query of the table takes as long for a thousand files
-/// as for one. Also the maximum files still in progress when new files arrive, which then go first.
+/// as for one. Also limits how many files are finished before newly arrived files get their turn.
 pub(crate) const BACKFILL_BATCH_FILES: usize = 1_024;
 
 /// Maximum chunks read from the store together, unless one file has more.

@@ -185,7 +185,7 @@ fn is_still_valid(pass: Pass, file: &EmbeddedFile, present: &FileRecord, now: &H
     let moved = present.found.path != read.found.path || present.root != read.root;
     match &file.outcome {
         _ if pass != Pass::Vectors && !FileStamp::new(read).matches(present) => false,
-        // The file may have moved away from the path where it could not be opened.
+        // Discards the reason if the file has moved, because the file may be readable at its new path.
         CommitAction::Without(..) => !moved,
         CommitAction::SameAs(facts, from) => {
             let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);

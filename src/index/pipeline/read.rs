@@ -28,7 +28,7 @@ use crate::model::{
 use crate::{files, machine};
 
 /// A worker that reads a file for longer than this is suspected of hanging: nearly all files take less than a tenth of
-/// it.
+/// this time.
 const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
 /// Facts about a file that are known after it was read.
@@ -109,7 +109,7 @@ pub(crate) async fn read(
 /// Reads one file. Returns `None` if the file is missing at its path or left to a later run.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
     // Checks again whether the file is deferred: another one of its folder and extension may have timed out while it
-    // was queued. An urgent run only leaves files of slow groups to the background run.
+    // was queued. An urgent run leaves only files of slow groups to the background run.
     let waits = if run.urgent { run.deferral.is_slow(&record) } else { run.deferral.should_defer(&record) };
     if waits {
         return leave_pending(pipeline, run, &record).await;
@@ -249,7 +249,7 @@ struct AttemptRecorder {
     runs: AtomicU32,
     /// Number of attempts already recorded.
     recorded: AtomicU32,
-    /// Error of a write to the catalog that failed.
+    /// Error of a failed write to the catalog.
     problem: Mutex<Option<Error>>,
 }
 
@@ -299,8 +299,8 @@ impl ReadObserver for AttemptRecorder {
     }
 }
 
-/// Merges cached OCR text into the document, or queues the file for OCR for its requesters. Returns a note for the
-/// catalog about the merged text.
+/// Merges cached OCR text into the document, or queues the file for OCR on behalf of the job and the watcher, whichever
+/// requested it. Returns a note for the catalog about the merged text.
 async fn merge_or_queue_ocr(
     pipeline: &Pipeline,
     run: &Run,
@@ -311,8 +311,8 @@ async fn merge_or_queue_ocr(
     let push = || askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push(by, record.id, *every));
     let (cache, hash, mode) = (pipeline.caches.evidence.clone(), facts.hash, run.ocr);
     if !merge::needs_ocr(mode, facts.kind, document) {
-        // Queues the file for the watcher, which may request OCR even if this run does not. Text from an earlier OCR of
-        // every page stays in the index.
+        // Queues the file for the watcher, which may request OCR even if this run does not. Text that an earlier OCR
+        // of every page has found is merged below, so that it stays in the index.
         push();
         if merge::needs_ocr(OcrMode::Always, facts.kind, document) {
             let known = blocking(move || Ok(cached_text::cached_state(&cache, hash, OcrMode::Auto))).await?;

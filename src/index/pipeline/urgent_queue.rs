@@ -299,7 +299,7 @@ mod tests {
         urgent.lock().queued.clear();
         tokio::time::sleep(POLL_INTERVAL * 3).await;
         assert!(!waits.is_finished(), "a run still holds file 1");
-        // The run ends. The file need not be indexed: the catalog is not read.
+        // Ends the run without indexing file 1: `wait_idle` waits for the run, not for the state in the catalog.
         urgent.end_run(&[1]);
         urgent.force(&[3]);
         tokio::time::timeout(FOREVER / 60, waits).await.expect("the runs have ended").unwrap();

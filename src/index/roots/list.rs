@@ -36,9 +36,9 @@ impl IndexState {
             (resolve_or_keep(&self.config.data_dir).await, resolve_or_keep(&self.config.pages_path()).await);
         let path = resolve_or_keep(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
-            return Err(Error::invalid(format!("`{}` is in vic's own data directory", path.display())));
+            return Err(Error::invalid(format!("cannot index `{}`: it belongs to vic's own data", path.display())));
         }
-        // Sets the rules before the root is added, so that no walk of a root above it begins without knowing it.
+        // Sets the rules before the root is added, so that no walk of a parent root begins without knowing the new root.
         self.set_rule_roots(Some(&path)).await?;
         let (catalog, named) = (self.catalog.clone(), path.clone());
         let added = blocking(move || catalog.add_root(&named)).await;

@@ -200,7 +200,7 @@ impl Watching {
         ))
     }
 
-    /// Returns how these roots are watched, such as the roots that are polled and the number of lost events.
+    /// Returns how these roots are watched: which of them are polled, how many events were lost, and so on.
     pub(crate) fn report(&self, roots: &[Root]) -> WatchReport {
         let polled =
             roots.iter().filter(|it| !self.reports_all_changes(it.id)).map(|it| it.path.to_string_lossy().into_owned());

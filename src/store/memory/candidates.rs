@@ -14,8 +14,8 @@ const BLOCKS_PER_PART: usize = 1 << 12;
 /// Number of blocks, spread over all rows, whose estimates are sampled first to choose the floor of the scan.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// The floor is chosen so that about this many halves of `most` rows exceed it: 3 means 1.5 times `most`. With a filter
-/// the sample has fewer rows, so the second margin is larger.
+/// The floor is chosen so that about `most * MARGIN_HALVES / 2` rows exceed it. With a filter the sample has fewer rows,
+/// so the margin for a filter is larger.
 const MARGIN_HALVES: usize = 3;
 const FILTER_MARGIN_HALVES: usize = 4;
 
@@ -25,7 +25,7 @@ pub(super) struct CandidateSearch<'a> {
     pub(super) query: QueryCodes,
     /// A flag for each row, true if the search may return the row; `None` without a filter.
     pub(super) allowed: Option<Vec<bool>>,
-    /// Number of rows that the search may return.
+    /// Number of rows that pass the filter.
     pub(super) count: usize,
 }
 

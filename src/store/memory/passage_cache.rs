@@ -48,7 +48,7 @@ impl PassageCache {
     /// Creates an empty cache, with its file in this folder.
     ///
     /// # Errors
-    /// The disk fails. All other methods return the same error.
+    /// The disk fails. All other methods that return an error do so for the same reason.
     pub(in crate::store) fn new(dir: &Path) -> io::Result<PassageCache> {
         let file = tempfile::tempfile_in(dir)?;
         Ok(PassageCache { dir: dir.to_owned(), file, end: 0, live: 0, files: HashMap::new() })

@@ -55,7 +55,7 @@ const INLINE_ROWS: usize = 4;
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
     rows: Vec<(FileId, ChunkKey)>,
-    /// The numbers of each row, quantised to one byte.
+    /// The vector of each row; every number is quantised to one byte.
     quantized: I8Rows,
     /// Step size of the numbers of each row.
     steps: Vec<f32>,

@@ -247,7 +247,7 @@ fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     let roots: Vec<_> = report.checks.iter().filter(|it| it.name == "roots").collect();
     let [away, rest] = roots[..] else { panic!("{roots:?}") };
     assert!(away.finding.contains("silent`, or a folder in it, does not answer") && away.cure.is_some(), "{away:?}");
-    assert_eq!(rest.finding, "1 roots, 1 files unchanged, 0 changed or gone since");
+    assert_eq!(rest.finding, "1 roots, 1 files unchanged, 0 changed or gone since last recorded");
     assert!(report.checks.iter().any(|it| it.name == "leftovers"), "{report:?}");
 }
 

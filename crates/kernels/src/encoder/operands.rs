@@ -162,13 +162,13 @@ pub trait Kernels: Send + Sync {
     /// stride]`.
     fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize);
 
-    /// Normalises rows in place and writes them quantised to `coded`.
+    /// Normalises rows in place, quantises them, and writes the bytes to `coded`.
     fn norm(&self, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Adds products to rows, normalises the rows in place and writes them quantised to `coded`.
+    /// Adds products to rows, normalises the rows in place, quantises them, and writes the bytes to `coded`.
     fn add_norm(&self, product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Writes the quantised GELU of the products to `coded`. `work` is a buffer as long as one row.
+    /// Computes the GELU of the products, quantises it, and writes the bytes to `coded`. `work` is a buffer for one row.
     fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>);
 
     /// Quantises the queries, keys and values of one row, each head separately and symmetrically around zero.
@@ -182,10 +182,10 @@ pub trait Kernels: Send + Sync {
     /// dequantises the products of the weights with the values.
     fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]);
 
-    /// Writes the sums multiplied by a factor to `row`.
+    /// Multiplies the sums by a factor and writes the results to `row`.
     fn scale(&self, sums: &[i32], factor: f32, row: &mut [f32]);
 
-    /// Writes rows quantised to `coded`.
+    /// Quantises rows and writes the bytes to `coded`.
     fn quantise(&self, rows: &[f32], coded: QuantisedRows<'_>);
 
     /// Interleaves four rows of [`PANEL`] bytes, the weights of four inputs, into the layout of a panel.
