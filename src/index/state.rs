@@ -57,7 +57,7 @@ pub struct IndexParts {
     /// Worker processes that extract the text of files. The index uses all but one, so that a query never waits for
     /// indexing.
     pub pool: Arc<WorkerPool>,
-    /// Worker processes that run skills such as OCR. Here too, the index uses all but one.
+    /// Worker processes that run skills such as OCR. The index uses all but one, so that queries need not wait for it.
     pub skills: Arc<WorkerPool>,
     /// Cache of skill results, such as OCR text.
     pub evidence: Arc<EvidenceCache>,

@@ -84,9 +84,7 @@ impl ModelStore {
                 Ok(()) => return Ok(()),
                 // Keeps the error of a wrong checksum, because it is more serious than that of a source that cannot be
                 // reached.
-                Err(error) if last.code == ErrorCode::DataLoss => {
-                    tracing::warn!(%error, source, "cannot fetch from this source")
-                }
+                Err(error) if last.code == ErrorCode::DataLoss => tracing::warn!(%error, source, "cannot use a source"),
                 Err(error) => last = error,
             }
         }
