@@ -43,8 +43,8 @@ pub fn sanitize(text: &str) -> String {
     separate_pairs(&text)
 }
 
-/// Replaces the separator at the end of each match (`:`, `.` or `@`) by `mark`, such as `[:]`. A match that a blank or the
-/// end of the text follows is harmless and stays.
+/// Replaces the separator at the end of each match (`:`, `.` or `@`) by `mark`, such as `[:]`. A match before a blank or at
+/// the end of the text is harmless and stays.
 fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut from = 0;

@@ -9,8 +9,8 @@ use regex::Regex;
 
 use crate::secrets::patterns::compile_alternatives;
 
-/// A value of up to this many bytes is never split from its name, which is enough for signed session tokens. Longer values
-/// are redacted as well, but only the part in the same text as the name.
+/// A value of up to this many bytes is never split from its name; signed session tokens are shorter. Longer values are
+/// redacted as well, but only the part in the same text as the name.
 pub(super) const MAX_VALUE_BYTES: usize = 4 << 10;
 
 /// A name that introduces a secret, such as `api_key`, with a quote that may follow, also an escaped one.
@@ -90,7 +90,7 @@ fn entropy(value: &str) -> f64 {
     counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
 }
 
-/// Whether a value is not a date, or the name of a file or function. Such names consist of words and numbers of several
+/// Whether a value is neither a date nor the name of a file or function. Such names consist of words and numbers of several
 /// characters, or have separators throughout.
 fn is_jumbled(value: &str) -> bool {
     /// Minimum length of the longest part without separators.

@@ -20,7 +20,8 @@ const MAX_EMBEDDED_UNITS: usize = 16;
 const MAX_EMBEDDED_WORDS: usize = 300;
 /// Maximum number of words of one unit that are embedded; the rest of the unit is cut off.
 const MAX_UNIT_WORDS: usize = 90;
-/// Bonus for the question verbatim, times the fourth power of the fraction that the unit contains: half proves little.
+/// Bonus of a unit that contains the whole question verbatim. It is multiplied by the fourth power of the fraction of the
+/// question that the unit contains, because half of a question proves little.
 const VERBATIM_BONUS: f32 = 4.0;
 /// Bonus for text that a skill (e.g. OCR) found, if the hit shows it.
 const EVIDENCE_BONUS: f32 = 4.0;

@@ -321,8 +321,8 @@ impl ParsedQuestion {
         ]
     }
 
-    /// Returns whether the question has a code or long number that is not in the mask `words`. If so, the texts are about
-    /// another number, and none of them can be the answer.
+    /// Returns whether the question has a code or long number that is not in `words`, the mask of the words in some texts.
+    /// If so, these texts are about another number, and none of them can be the answer.
     pub(super) fn has_unknown_code(&self, words: u64) -> bool {
         self.codes & !words != 0
     }

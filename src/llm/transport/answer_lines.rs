@@ -102,7 +102,7 @@ impl AnswerLines {
 
     /// Returns the error for a connection that the server closed before the end of the answer.
     pub(super) fn closed_early(&self) -> Error {
-        Error::new(ErrorCode::Unavailable, format!("`{}` closed before the answer was complete", self.place))
+        Error::new(ErrorCode::Unavailable, format!("`{}` disconnected before the answer was complete", self.place))
             .hint("check the server's log and try again")
     }
 }
