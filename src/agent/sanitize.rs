@@ -61,7 +61,7 @@ fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     out
 }
 
-/// Removes invisible and control characters, except tabs and line breaks, which become `\n`.
+/// Removes invisible and control characters. Keeps tabs, and converts every kind of line break to `\n`.
 fn remove_invisible(text: &str) -> String {
     let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let text = text.replace("\r\n", "\n");

@@ -249,7 +249,7 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
 }
 
 /// Groups chunks by file and keeps the best chunk of each file. The score of a file combines the best cosine and the best
-/// BM25 of its chunks, which may be those of different chunks.
+/// BM25 of its chunks, even if they belong to different chunks.
 fn merge_by_file(chunks: Vec<FusedFile>, weights: &Weights) -> Vec<FusedFile> {
     let mut files: Vec<(FusedFile, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();

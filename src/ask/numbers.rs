@@ -35,7 +35,7 @@ const PHONE_COMPARED_DIGITS: usize = 8;
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 /// Maximum number of digits of a telephone number with a country code.
 const MAX_PHONE_DIGITS: usize = 15;
-/// Maximum number of digit groups after the first one that are read as one number.
+/// Maximum number of digit groups that are read as parts of one number, not counting the first group.
 const MAX_THOUSANDS_GROUPS: usize = 12;
 /// Maximum number of words that [`alternative_keywords`] returns; further words are dropped.
 const MAX_KEYWORDS: usize = 64;

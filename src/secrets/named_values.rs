@@ -20,7 +20,8 @@ const NAME_PATTERN: &str = concat!(
 );
 /// A separator between a name and its value, also the bar between table cells.
 const SEPARATOR_PATTERN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
-/// A value in quotes or without. It has no maximum length, which would cost the regex engine a state per character.
+/// A value in quotes or without. The pattern has no maximum length, because a maximum would cost the regex engine a state
+/// per character.
 const VALUE_PATTERN: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
 
 /// A name, a separator and a value, as in `api_key = ...`; group 1 is the value.

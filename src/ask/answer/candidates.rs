@@ -38,7 +38,7 @@ pub(super) struct Candidate {
     /// Index of the passage that the text unit is from, among the passages of the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
-    /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun, which may refer to it.
+    /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun: it may refer to that unit.
     before: Option<Range<usize>>,
     /// The text unit as it is quoted in an answer.
     pub(super) text: String,

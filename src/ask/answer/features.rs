@@ -272,7 +272,7 @@ impl ParsedQuestion {
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
-    /// Returns whether a unit is the title of a document or the subject of a mail, which the question does not ask for.
+    /// Returns whether a unit is the title of a document or the subject of a mail, but the question does not ask for it.
     pub(super) fn is_unrequested_title(&self, unit: &Unit, text: &str) -> bool {
         let is_title =
             unit.form == UnitForm::Field && TITLE_FIELD_KEYS.iter().any(|it| text.to_lowercase().starts_with(it));

@@ -24,7 +24,7 @@ pub(super) struct AnswerLines {
 }
 
 impl AnswerLines {
-    /// Creates a reader of a response, which fails with a timeout after `deadline`. `place` is the server's address,
+    /// Creates a reader of a response. After `deadline`, reading fails with a timeout. `place` is the server's address,
     /// for error messages.
     pub(super) fn new(
         response: reqwest::Response,

@@ -75,7 +75,7 @@ impl ResponseState {
 struct TrackedBody {
     number: u64,
     body: Body,
-    /// Remainder of the last chunk of the body, which the next pieces are cut from.
+    /// Remainder of the last chunk of the body, to be split into the next pieces.
     rest: Bytes,
     sending: Arc<ConnectionResponses>,
 }
