@@ -123,7 +123,7 @@ fn indented_blocks(text: &str) -> Vec<CodeBlock> {
         let end = lines[at + 1..].iter().position(|it| !is_body(it)).map_or(lines.len(), |it| at + 1 + it);
         if let Some(first) = lines[at + 1..end].iter().position(is_start).map(|it| at + 1 + it) {
             let inner = lines[first].start..lines[end - 1].end;
-            // Include a directive line in the block, but not a paragraph that ends with `::`, because that paragraph is prose.
+            // Include a directive line in the block, but not a paragraph that ends with `::`, because it is prose.
             let from = if directive.is_some() { at } else { first };
             let outer = lines[from].start..lines[end - 1].end;
             found.extend(code_block(text, inner, outer, directive.as_ref().and_then(stated_language)));

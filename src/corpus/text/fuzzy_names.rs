@@ -209,7 +209,7 @@ impl NameMatcher {
         let mut keys = Vec::new();
         for (first, most_lacking) in COMMON_PREFIX_LIMITS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
-            // Use every possible group count: it depends on the longer name of a pair, which may be this name or its partner.
+            // Use every possible group count: it depends on the longer name of a pair, this name or its partner.
             let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
