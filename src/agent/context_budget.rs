@@ -76,7 +76,7 @@ fn fit_answer(
     if room.cost(&task(&query, &[])) > room.limit() / 2
         && let Some(map) = query.as_object_mut()
     {
-        // Drops the typed query if little space is left, because the AxQL text beside it states the same query.
+        // Drops the JSON form of the query, because little space is left and the AxQL form of the query states the same.
         map.shift_remove("query_ir_v1");
     }
     let whole = PluginTask::Answer { question: question.clone(), query: query.clone(), results: results.clone() };

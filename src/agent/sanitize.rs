@@ -43,8 +43,8 @@ pub fn sanitize(text: &str) -> String {
     separate_pairs(&text)
 }
 
-/// Replaces the separator at the end of each match (`:`, `.` or `@`) by `mark`, such as `[:]`. A match that a blank or the
-/// end of the text follows is harmless and stays.
+/// Replaces the separator at the end of each match (`:`, `.` or `@`) by `mark`, such as `[:]`. A match before a blank or at
+/// the end of the text is harmless and stays.
 fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut from = 0;
@@ -61,7 +61,7 @@ fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     out
 }
 
-/// Removes invisible and control characters, except tabs and line breaks, which become `\n`.
+/// Removes invisible and control characters. Keeps tabs, and converts every kind of line break to `\n`.
 fn remove_invisible(text: &str) -> String {
     let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let text = text.replace("\r\n", "\n");

@@ -24,8 +24,8 @@ impl Asker {
     }
 }
 
-/// Cuts out the part of a document at `place`. `raw` is the text of the file, if its line numbers are those of the anchors;
-/// unlike the document, it has blank lines and markup. `name` is the name of the file for messages.
+/// Cuts out the part of a document at `place`. `raw` is the text of the file with its blank lines and markup, which the
+/// document lacks; `None` if the anchors do not count the lines of this text. `name` is the name of the file for messages.
 ///
 /// # Errors
 /// `NotFound` if the document has no such part (the message lists existing ones); `InvalidArgument` if `place` is invalid.

@@ -21,10 +21,11 @@ const FUNCTION_WORDS: &[&str] = &[
 /// Length of the longest function word in bytes.
 const MAX_FUNCTION_WORD_BYTES: usize = 5;
 
-/// Minimum length of a word in bytes to match its inflected forms; shorter words must be equal as a whole.
+/// Minimum length in bytes of a word that also matches its inflected forms; a shorter word matches only itself.
 const MIN_INFLECTED_BYTES: usize = 4;
 
-/// Maximum length of an inflection ending in bytes (`s`, `ed`, `ing`); a word with a longer ending counts as another word.
+/// Maximum length, in bytes, of the ending of an inflected form, such as `s`, `ed` or `ing`. With a longer ending, the form
+/// counts as another word.
 const MAX_ENDING_BYTES: usize = 3;
 
 /// Returns whether a lower-case word is a function word, such as `the`; excerpts and content words ignore these words.

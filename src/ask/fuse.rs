@@ -249,7 +249,7 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
 }
 
 /// Groups chunks by file and keeps the best chunk of each file. The score of a file combines the best cosine and the best
-/// BM25 of its chunks, which may be those of different chunks.
+/// BM25 of its chunks, even if they belong to different chunks.
 fn merge_by_file(chunks: Vec<FusedFile>, weights: &Weights) -> Vec<FusedFile> {
     let mut files: Vec<(FusedFile, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();
@@ -365,7 +365,7 @@ mod tests {
         check(&[(1, "a", 5.0), (2, "a", 5.0)], &[(1, "a", 0.5), (2, "a", 0.5)], &[1, 2]);
     }
 
-    /// Runs feedback over files with these vectors that only the vector search found.
+    /// Runs feedback over files with these vectors. Only the vector search has found the files.
     fn check_feedback(query: &[f32], vectors: &[(FileId, [f32; 3])]) -> Vec<FusedFile> {
         let mut near: Vec<(FileId, &str, f32)> = vectors.iter().map(|(id, it)| (*id, "a", dot(query, it))).collect();
         near.sort_by(|a, b| b.2.total_cmp(&a.2));

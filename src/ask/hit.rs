@@ -168,7 +168,7 @@ fn file_metadata(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// Returns the metadata of a file (the L0 fields), the location of the excerpt, and the ranks in both searches.
+/// Returns the metadata of a file (the L0 fields), the location of the excerpt, and the ranks in keyword and vector search.
 fn passage_metadata(
     question: &Question,
     record: &FileRecord,

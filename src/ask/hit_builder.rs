@@ -192,9 +192,9 @@ pub(super) fn passage_keys(fused: &FusedFile) -> impl Iterator<Item = (FileId, C
     fused.chunks().take(MAX_PASSAGES_PER_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
-/// Shows text that a skill (e.g. OCR) found in a file instead of the best indexed passage. Of several, shows the one with
-/// most words of the question that are not in the file's path: `who signed the idr contract` should show the signature in
-/// `idr-contract.pdf`, not the title.
+/// If a skill (e.g. OCR) found text in a file, makes the hit show this text instead of its best passage. Of several such
+/// texts, shows the one with most words of the question, not counting words in the file's path: `who signed the idr
+/// contract` should show the signature in `idr-contract.pdf`, not the title.
 fn show_l2_evidence(
     question: &Question,
     files: &mut [FusedFile],

@@ -26,7 +26,7 @@ const MAX_PASSAGE_BYTES: usize = 1_500;
 const ANSWER_TOKENS: u32 = 400;
 /// Tokens left free for the message template that the model server adds.
 const RESERVED_TOKENS: usize = 200;
-/// Text in quotation marks counts as a quotation from this number of words; shorter text is emphasis.
+/// Minimum number of words for text in quotation marks to count as a quotation; shorter text is emphasis.
 const MIN_QUOTATION_WORDS: usize = 4;
 /// Reply that the prompt asks the model to give if the passages do not answer the question.
 const NO_ANSWER: &str = "NO ANSWER";

@@ -35,7 +35,7 @@ const PHONE_COMPARED_DIGITS: usize = 8;
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 /// Maximum number of digits of a telephone number with a country code.
 const MAX_PHONE_DIGITS: usize = 15;
-/// Maximum number of digit groups after the first one that are read as one number.
+/// Maximum number of digit groups that are read as parts of one number, not counting the first group.
 const MAX_THOUSANDS_GROUPS: usize = 12;
 /// Maximum number of words that [`alternative_keywords`] returns; further words are dropped.
 const MAX_KEYWORDS: usize = 64;
@@ -111,8 +111,8 @@ pub(crate) fn alternative_keywords(question: &str) -> Vec<String> {
     words
 }
 
-/// Returns keyword queries that together find every text that may contain a run of normalized words: one query of words
-/// separated by spaces for each notation of the numbers. Returns `None` if there are too many notations.
+/// Returns keyword queries that together find every text that may contain a run of normalized words. For each notation of
+/// the numbers there is one query, whose words are separated by spaces. Returns `None` if there are too many notations.
 pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
     // Eight digits that begin with 19 or 20, e.g. `20240315`, are treated as a date, not as the end of a telephone number.

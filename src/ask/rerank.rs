@@ -53,8 +53,8 @@ pub(super) struct PassageWords {
 }
 
 impl QuestionWords {
-    /// Parses a question. `typed` is the question as typed, in which the longest verbatim run is searched; the content
-    /// words are taken from `searched`.
+    /// Parses a question. Takes the words of verbatim runs from `typed`, the question as the user typed it, and the content
+    /// words from `searched`.
     pub(super) fn parse(typed: &str, searched: &str) -> QuestionWords {
         let plain = word_runs::normalize(searched);
         let mut keys: Vec<String> = Vec::new();

@@ -67,8 +67,7 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
-    /// Returns a minimal plan for the response, which must contain one although a search for similar files has no
-    /// question.
+    /// Returns a minimal plan. A response must contain a plan, although a search for similar files has no question to plan.
     fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
         QueryPlan {
             intent: intent.into(),

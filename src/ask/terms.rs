@@ -146,7 +146,8 @@ async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Resul
     Ok(Some(found).filter(|it| !it.is_empty()))
 }
 
-/// Returns the files that may contain an excluded term, by the keyword index; all `files` if the index cannot decide.
+/// Returns the files that, according to the keyword index, may contain an excluded term; all `files` if the index cannot
+/// decide.
 async fn files_maybe_excluded(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {

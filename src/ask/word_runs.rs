@@ -38,7 +38,7 @@ pub(super) fn word_key(word: &str) -> &str {
     word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
 }
 
-/// Returns the comparison key of a word without its ending: `stand` for `stands` and `standing`. Better than `word_key`
+/// Returns a comparison key that lacks the endings of the word: `stand` for `stands` and `standing`. Better than `word_key`
 /// for selecting sentences, but slightly worse for ranking files (measured).
 pub(super) fn word_stem(word: &str) -> &str {
     const LEAST: usize = 3;

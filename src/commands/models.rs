@@ -59,8 +59,8 @@ fn names_to_pull(name: Option<String>, config: &Config) -> Vec<String> {
         Some(name) => vec![name],
         None => {
             let mut names: Vec<String> = DEFAULT_PARTS.into_iter().map(String::from).collect();
-            // Adds the library of the configured device to that of the CPU, which OCR uses even if the embedding model
-            // uses a GPU.
+            // Adds the library of the configured device. The library for the CPU stays, because OCR uses it even if the
+            // embedding model uses a GPU.
             let library = config.embed.device.runtime_library();
             if !DEFAULT_PARTS.contains(&library) {
                 names.push(library.into());

@@ -8,7 +8,7 @@ pub(super) const MAX_SYNC_DOCUMENTS: usize = 100;
 /// Maximum documents of a call that becomes a job by itself. A call on more documents must set `async`.
 pub(super) const MAX_DOCUMENTS_WITHOUT_ASYNC: usize = 5_000;
 
-/// Whether the caller waits for the answer or a job computes it, which limits the number of documents.
+/// Whether the caller waits for the answer or a job computes it; determines the maximum number of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkMode {
     CallerWaits,

@@ -88,7 +88,7 @@ fn decode_utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
     Text { text: Cow::Owned(chars.chain(cut_off).collect()), offset: None }
 }
 
-/// Returns whether the bytes hold an escape sequence of ISO-2022-JP, which switches to the kanji set of 1978 or 1983.
+/// Returns whether the bytes hold an escape sequence that switches ISO-2022-JP to the kanji set of 1978 or 1983.
 fn has_kanji_escape(bytes: &[u8]) -> bool {
     memchr::memmem::find_iter(bytes, b"\x1B$").any(|at| matches!(bytes.get(at + 2), Some(b'@' | b'B')))
 }

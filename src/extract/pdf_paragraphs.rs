@@ -21,9 +21,9 @@ const PDFIUM_HYPHENS: [char; 2] = [CUT_MARK, '\u{FFFE}'];
 const SOFT_HYPHEN: char = '\u{AD}';
 /// Hyphens that are always visible.
 const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
-/// A gap between two lines of more than this many times the median gap separates paragraphs.
+/// A gap between two lines separates paragraphs if it is larger than the median gap by more than this factor.
 const PARAGRAPH_GAP_FACTOR: f32 = 1.45;
-/// A longer paragraph ends even without a gap, because some pages have no gaps, unless that would split a secret key.
+/// A paragraph of more bytes is ended even without a gap (some pages have none), unless that would split a secret key.
 const MAX_PARAGRAPH_BYTES: usize = 4 << 10;
 
 /// Groups lines into paragraphs, with line breaks between lines. A word hyphenated at a line end contains [`CUT_MARK`]

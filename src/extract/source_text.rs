@@ -130,8 +130,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Narrows the anchor of derived text to the derived lines `held`. Records as gaps the lines of the file between them
-    /// that have no derived line.
+    /// Narrows the anchor of derived text to the derived lines `held`. Lines of the file that lie between these, but have no
+    /// derived line, are recorded as gaps.
     fn anchor_of_lines(&self, whole: &Anchor, lines: &[(usize, String)], held: Range<usize>) -> Anchor {
         let mut anchor = whole.clone();
         let (Some(end), Some(from)) = (whole.line_end, lines.get(held.start)) else { return anchor };

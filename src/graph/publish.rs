@@ -96,7 +96,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Replaces an import by the parts that `fill` passes to its argument, and publishes the change.
+    /// Replaces an import by new parts, and publishes the change. `fill` gets a callback, and passes it each part.
     pub(super) fn import(
         &mut self,
         name: &str,

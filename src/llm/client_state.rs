@@ -87,9 +87,9 @@ impl ClientState {
         known.push(looked);
     }
 
-    /// Sets the context size of a request that has none. No other code does so, because an Ollama server reloads the model
-    /// whenever the context size changes. Without a context size it uses a small default and silently drops the beginning
-    /// of the prompt.
+    /// Sets the context size of a request that has none. No other code sets it, because an Ollama server reloads the model
+    /// whenever the context size changes. Without a context size, the server uses a small default and silently drops the
+    /// beginning of the prompt.
     pub(super) async fn set_context(&self, request: &mut LlmRequest) {
         if request.context_tokens.is_some() || !self.transport.takes_context() {
             return;

@@ -93,7 +93,7 @@ impl Queue {
     }
 }
 
-/// The position of a request in the queue, which is released on drop.
+/// The position of a request in the queue; dropping this value releases the position.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
     queue: Arc<Queue>,

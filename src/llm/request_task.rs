@@ -88,8 +88,8 @@ impl RequestTask {
         Err(Error::new(ErrorCode::ResourceExhausted, text).hint("ask for less in one question"))
     }
 
-    /// Returns whether the caller must run a tool, because the request offers it and the registry lacks it. If there is a
-    /// registry, a call of an unknown tool is reported to the model as its mistake.
+    /// Returns whether the caller must run a called tool: it must if the request offers the tool and the registry lacks it.
+    /// If there is a registry, a call of an unknown tool is reported to the model as its mistake.
     fn is_run_by_caller(&self, request: &LlmRequest, call: &ToolCall) -> bool {
         match &self.shared.tools {
             None => true,

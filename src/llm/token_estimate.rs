@@ -1,6 +1,6 @@
 //! Estimates the number of tokens of a text without the model's tokenizer, which servers do not make available.
 
-/// Returns an estimate of the number of tokens of a text, which is rather too high than too low. It counts one token per
+/// Estimates the number of tokens of a text; the estimate is rather too high than too low. Counts one token per
 /// four Latin letters of a word, and one or more for each digit, punctuation mark and character of other scripts.
 pub fn estimated_tokens(text: &str) -> usize {
     let (mut count, mut letters, mut blanks) = (0, 0_usize, 0_usize);

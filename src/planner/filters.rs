@@ -359,7 +359,7 @@ fn is_verb(word: &str) -> bool {
     is_in_list(FILE_VERBS, word) || is_in_list(GENERIC_VERBS, word) || matches!(word, "wrote" | "write")
 }
 
-/// Skips words at the start of a condition that another rule has used.
+/// Returns the index of the first word from `start` on that no other rule has used yet.
 fn skip_used(words: &Words, mut start: usize) -> usize {
     while words.is_used(start) {
         start += 1;

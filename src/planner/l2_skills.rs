@@ -1,4 +1,4 @@
-//! Decides whether a question needs L2, which reads the best files page by page, and with which skills. Pure functions.
+//! Decides whether a question needs L2 (skills that read the best files page by page), and which skills. Pure functions.
 
 use crate::model::L0Filters;
 use crate::planner::file_types;

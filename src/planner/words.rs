@@ -51,7 +51,7 @@ impl Words {
         self.0.iter().skip(index).take(LOOKAHEAD_WORDS).map(|it| it.normalized.as_str()).collect()
     }
 
-    /// Returns the length in words of `phrase`, whose words single blanks separate, if the question has it at word `index`.
+    /// If the question has `phrase` (words separated by single blanks) at word `index`, returns its length in words.
     pub(super) fn match_phrase(&self, index: usize, phrase: &str) -> Option<usize> {
         let mut length = 0;
         for word in phrase.split(' ') {

@@ -9,8 +9,8 @@ use regex::Regex;
 
 use crate::secrets::patterns::compile_alternatives;
 
-/// A value of up to this many bytes is never split from its name, which is enough for signed session tokens. Longer values
-/// are redacted as well, but only the part in the same text as the name.
+/// A value of up to this many bytes is never split from its name; signed session tokens are shorter. Longer values are
+/// redacted as well, but only the part in the same text as the name.
 pub(super) const MAX_VALUE_BYTES: usize = 4 << 10;
 
 /// A name that introduces a secret, such as `api_key`, with a quote that may follow, also an escaped one.
@@ -20,7 +20,8 @@ const NAME_PATTERN: &str = concat!(
 );
 /// A separator between a name and its value, also the bar between table cells.
 const SEPARATOR_PATTERN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
-/// A value in quotes or without. It has no maximum length, which would cost the regex engine a state per character.
+/// A value in quotes or without. The pattern has no maximum length, because a maximum would cost the regex engine a state
+/// per character.
 const VALUE_PATTERN: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
 
 /// A name, a separator and a value, as in `api_key = ...`; group 1 is the value.
@@ -90,7 +91,7 @@ fn entropy(value: &str) -> f64 {
     counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
 }
 
-/// Whether a value is not a date, or the name of a file or function. Such names consist of words and numbers of several
+/// Whether a value is neither a date nor the name of a file or function. Such names consist of words and numbers of several
 /// characters, or have separators throughout.
 fn is_jumbled(value: &str) -> bool {
     /// Minimum length of the longest part without separators.

@@ -18,7 +18,7 @@ pub const REDACTED: &str = "[redacted]";
 /// Version of the redaction rules. A changed version makes vic index all files again, so change it with the rules.
 pub const RULES_VERSION: &str = "5";
 
-/// Maximum bytes of a private key, which bounds the search for its end; an RSA key of 16,384 bits takes 13 KiB.
+/// Maximum bytes of a private key; bounds the search for the end of a key. An RSA key of 16,384 bits takes 13 KiB.
 pub(super) const MAX_KEY_BYTES: usize = 32 << 10;
 
 /// Marker at the start of a private key, followed by the kind of key.

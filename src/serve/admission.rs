@@ -20,8 +20,8 @@ use crate::serve::transport::certificate::Certificate;
 /// Maximum number of requests that wait for a slot; further ones are rejected.
 const MAX_WAITING: usize = 16;
 
-/// Number of slots for list requests per slot for questions. More than one, because list requests mostly wait for the
-/// disk.
+/// For each slot for questions, there are this many slots for list requests. More than one, because list requests mostly
+/// wait for the disk.
 const LISTS_PER_QUESTION: usize = 4;
 
 /// Maximum number of waiting list requests. Each takes milliseconds, and a program may send many at once. Without a limit

@@ -245,7 +245,7 @@ async fn shutdown_finishes_requests_and_ends_streams() {
     stream.next().await.unwrap().unwrap();
     let client = it.client.clone();
     let asked = tokio::spawn(async move { client.ask(question("slow")).await });
-    // Waits until the request is in flight, but not answered, which takes 300 ms.
+    // Waits until the request is in flight but not answered: the answer takes 300 ms.
     tokio::time::sleep(Duration::from_millis(100)).await;
     it.client.shutdown().await.unwrap();
     assert!(it.shutdown.is_cancelled());

@@ -27,8 +27,8 @@ use crate::serve::service::Service;
 use crate::serve::transport::connection::{self, Port};
 use crate::serve::transport::listener::Listener;
 
-/// Maximum size in bytes of a request to the gRPC health or reflection service, which contains little more than a service
-/// name.
+/// Maximum size in bytes of a request to the gRPC health or reflection service. Such a request contains little more than a
+/// service name.
 const MAX_SERVICE_NAME_REQUEST: usize = 1 << 10;
 
 /// After a shutdown request, requests that still run may take this long to finish.

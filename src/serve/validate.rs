@@ -45,7 +45,7 @@ fn check_filters(filters: &L0Filters) -> Result<()> {
     planner::validate_filters(filters).map_err(|error| set_quoted_field("filters", FILTER_FIELDS, error))
 }
 
-/// Sets the field of an error by the planner to the first of `fields` that its message quotes.
+/// Sets the field of an error that the planner returned: takes the first of `fields` that the error message quotes.
 fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
     let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
     match (&error.field, quoted) {

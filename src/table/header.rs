@@ -91,7 +91,7 @@ fn can_be_header(grid: &Grid, row: usize, first: usize) -> bool {
     filled > 0 && (0..grid.max_width()).all(fits)
 }
 
-/// Counts the columns whose cell in `row` has another type than most cells below, which are numbers, dates or years.
+/// Counts the columns in which most cells below `row` are numbers, dates or years, but the cell in `row` is of another type.
 fn typed_columns(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
         let own = cell_kind(grid.cell(row, *column));

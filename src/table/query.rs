@@ -15,7 +15,7 @@ use crate::table::row_filter::{MatchedRows, RowFilter};
 
 /// Default maximum number of rows in a response.
 const DEFAULT_ROWS: u32 = 20;
-/// Maximum of the request's `limit` and `top`; a larger one is an error.
+/// Maximum value of the fields `limit` and `top` of a request; a larger value is an error.
 const MAX_LIMIT: u32 = 1_000;
 /// Default maximum number of groups in a response.
 const DEFAULT_GROUPS: usize = 100;
@@ -112,7 +112,7 @@ fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t 
     Ok((table, u32::try_from(found.len()).unwrap_or(u32::MAX)))
 }
 
-/// Returns a field's value or its default, which must be between 1 and `MAX_LIMIT`.
+/// Returns the value of a field, or its default. Fails if the value is not between 1 and `MAX_LIMIT`.
 fn checked_limit(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
     match value.unwrap_or(default) {
         value @ 1..=MAX_LIMIT => Ok(value as usize),

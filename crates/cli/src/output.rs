@@ -38,7 +38,7 @@ pub struct Printer {
     /// Whether colours are used: on a terminal, unless NO_COLOR is set.
     pub styled: bool,
     closed: bool,
-    /// Exit code of a command that did not fail: that of a printed refusal, or that of a command run by `vicd`.
+    /// Exit code of a command that returns no [`Error`]: 0, or not 0 if the command printed a refusal or a failure itself.
     pub exit_code: u8,
 }
 

@@ -105,7 +105,7 @@ fn is_type_name(word: &str, kind: &str) -> bool {
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
 }
 
-/// Returns the type named by the first word of the question that is the name of a type.
+/// Finds the first word of the question that is the name of a type, and returns this type.
 fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     let mut places = HashMap::new();
     for (place, kind) in types.iter().enumerate() {

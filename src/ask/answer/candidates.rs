@@ -20,7 +20,8 @@ const MAX_EMBEDDED_UNITS: usize = 16;
 const MAX_EMBEDDED_WORDS: usize = 300;
 /// Maximum number of words of one unit that are embedded; the rest of the unit is cut off.
 const MAX_UNIT_WORDS: usize = 90;
-/// Bonus for the question verbatim, times the fourth power of the fraction that the unit contains: half proves little.
+/// Bonus of a unit that contains the whole question verbatim. It is multiplied by the fourth power of the fraction of the
+/// question that the unit contains, because half of a question proves little.
 const VERBATIM_BONUS: f32 = 4.0;
 /// Bonus for text that a skill (e.g. OCR) found, if the hit shows it.
 const EVIDENCE_BONUS: f32 = 4.0;
@@ -37,7 +38,7 @@ pub(super) struct Candidate {
     /// Index of the passage that the text unit is from, among the passages of the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
-    /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun, which may refer to it.
+    /// Byte range of the previous unit, if this unit is a sentence that begins with a pronoun: it may refer to that unit.
     before: Option<Range<usize>>,
     /// The text unit as it is quoted in an answer.
     pub(super) text: String,

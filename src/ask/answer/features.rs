@@ -272,7 +272,7 @@ impl ParsedQuestion {
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
-    /// Returns whether a unit is the title of a document or the subject of a mail, which the question does not ask for.
+    /// Returns whether a unit is the title of a document or the subject of a mail, but the question does not ask for it.
     pub(super) fn is_unrequested_title(&self, unit: &Unit, text: &str) -> bool {
         let is_title =
             unit.form == UnitForm::Field && TITLE_FIELD_KEYS.iter().any(|it| text.to_lowercase().starts_with(it));
@@ -321,8 +321,8 @@ impl ParsedQuestion {
         ]
     }
 
-    /// Returns whether the question has a code or long number that is not in the mask `words`. If so, the texts are about
-    /// another number, and none of them can be the answer.
+    /// Returns whether the question has a code or long number that is not in `words`, the mask of the words in some texts.
+    /// If so, these texts are about another number, and none of them can be the answer.
     pub(super) fn has_unknown_code(&self, words: u64) -> bool {
         self.codes & !words != 0
     }

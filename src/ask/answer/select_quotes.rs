@@ -79,7 +79,8 @@ fn quote_indices(parts: &[ParsedQuestion], candidates: &[Candidate]) -> Vec<usiz
     chosen
 }
 
-/// Returns the index of the candidate from the best candidate's file that answers one part of a question best.
+/// Returns the index of the candidate that answers one part of a question best, among those from the file of the first
+/// (best) candidate.
 fn best_of_part(part: &ParsedQuestion, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.word_share(part.match_text(&candidate.text).words);

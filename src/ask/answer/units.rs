@@ -198,7 +198,7 @@ fn lines(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns whether a text ends with sentence punctuation, which closing quotes or brackets may follow.
+/// Returns whether a text ends with sentence punctuation; ignores closing quotes and brackets at the end of the text.
 pub(super) fn ends_sentence(text: &str) -> bool {
     let closed = text.trim_end_matches(['"', '\'', ')', ']', '\u{201d}', '\u{2019}', '\u{bb}', '\u{300d}']);
     closed.ends_with(['.', '!', '?', '\u{2026}', '\u{3002}', '\u{ff01}', '\u{ff1f}', '\u{61f}', '\u{964}'])

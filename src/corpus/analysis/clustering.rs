@@ -80,7 +80,7 @@ pub(crate) fn cluster_documents(papers: &[CorpusDocument], most: usize) -> Vec<C
     build_clusters(groups, &weights)
 }
 
-/// Merges documents by the first of the given steps until `groups` clusters are left.
+/// Applies merge steps in order, starting with one cluster per document, until only `groups` clusters are left.
 fn cut_dendrogram(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<usize, Vec<usize>> = (0..count).map(|it| (it, vec![it])).collect();
     for (number, (one, other)) in steps.iter().take(count - groups).enumerate() {

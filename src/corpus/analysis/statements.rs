@@ -79,7 +79,7 @@ pub(crate) struct Statement {
     /// Stems of the sentence's content words, without negations, opposites and numbers; they define its topic.
     pub(crate) topic_stems: Vec<String>,
     negative: bool,
-    /// The [`OPPOSITES`] in the sentence, as (index of the pair, whether it is the first word).
+    /// The [`OPPOSITES`] in the sentence, as (index of the pair, whether the sentence has its first word).
     sides: BTreeSet<(usize, bool)>,
     numbers: BTreeSet<String>,
 }

@@ -54,7 +54,7 @@ pub(crate) struct Answer {
     pub(crate) data: Value,
     /// Confidence in the data, 0 to 1.
     pub(crate) confidence: f64,
-    /// Share of the documents that were used, if it differs from the share of the view that was read.
+    /// Coverage of the answer, 0 to 1. `None` if this is simply the share of the view's documents that could be read.
     pub(crate) coverage: Option<f64>,
     pub(crate) unknowns: Vec<Unknown>,
     /// How the data was found, in a few words.

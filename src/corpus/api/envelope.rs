@@ -8,8 +8,8 @@ use crate::corpus::api::answer::{Answer, round_score};
 use crate::corpus::api::output_budget::{self, TokenRuler};
 use crate::verbs::CONTRACT_VERSION;
 
-/// Shortens an answer: limits its prose unless `verbose` is set, and keeps evidence only for files on the page whose path
-/// the data does not already give. An answer without files keeps all evidence.
+/// Shortens an answer: limits its prose unless `verbose` is set. Keeps the evidence of a file only if the page mentions the
+/// file and the data does not already give its path. An answer without files keeps all evidence.
 pub(crate) fn shorten(envelope: &mut Value, verbose: bool, offset: usize, ruler: TokenRuler<'_>) {
     if !verbose {
         output_budget::limit_answer(envelope, offset, ruler);

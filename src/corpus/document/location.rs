@@ -39,7 +39,7 @@ impl SourceLocation {
         }
     }
 
-    /// Returns the smallest location that covers both locations, which are in the same part.
+    /// Returns the smallest location that covers this and another location; both must be in the same part of the file.
     pub(crate) fn merge(&self, other: &SourceLocation) -> SourceLocation {
         fn join<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
             Some((a?.0.min(b?.0), a?.1.max(b?.1)))

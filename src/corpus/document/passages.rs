@@ -70,7 +70,7 @@ pub(crate) struct SourceDocument {
     pub(crate) title: Option<String>,
     pub(crate) passages: Vec<Passage>,
     pub(crate) raw: Option<SourceText>,
-    /// Code blocks in lightweight markup other than Markdown, which the parser did not recognize as code.
+    /// Code blocks that the parser did not recognize as code: those in lightweight markup other than Markdown.
     pub(crate) snippets: Vec<code_blocks::CodeBlock>,
 }
 

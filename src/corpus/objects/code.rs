@@ -112,7 +112,7 @@ fn code_context(source: &SourceDocument, at: usize) -> String {
 /// The headings of a document and their byte positions in the file.
 struct Headings<'s> {
     texts: Vec<&'s str>,
-    /// For each heading, the smallest start byte of it and all later headings, which need not be in file order.
+    /// For each heading, the smallest start byte among this heading and all later ones: headings need not be in file order.
     lowest: Vec<usize>,
 }
 

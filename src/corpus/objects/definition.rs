@@ -51,7 +51,7 @@ static MARKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
         .expect("a constant")
 });
-/// A marked term in the text of a web page, which has no asterisks; the tag before the term is checked instead.
+/// A marked term in the text of a web page. The text has no asterisks, so the tag before the term is checked instead.
 static TAGGED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)^([^\n:—–]{2,60}?)\s*(?::|—|–)\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s.+)$").expect("a constant")
 });

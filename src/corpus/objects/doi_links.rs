@@ -44,7 +44,7 @@ static BARE: LazyLock<Regex> =
 /// Finds the DOI links of a passage.
 pub(super) fn find_doi_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
     let mut found = if source.is_page() { page_links(source, passage) } else { markup_links(&passage.text) };
-    // Skip a bare address inside a link in markup, which is already found.
+    // Skip a bare address inside a link in markup, because that link is already found.
     let mut told: Vec<Range<usize>> = found.iter().filter_map(|it| it.words.clone()).collect();
     told.extend(MARKED.find_iter(&passage.text).map(|it| it.range()));
     for bare in BARE.find_iter(&passage.text).filter(|it| !told.iter().any(|other| overlap(other, &it.range()))) {

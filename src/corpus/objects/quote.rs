@@ -162,7 +162,7 @@ fn inline_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     found
 }
 
-/// Finds quotations in `<q>` tags. Skips one that also has quotation marks, which is found as inline text.
+/// Finds quotations in `<q>` tags. Skips a quotation that also has quotation marks: it is found as inline text already.
 fn q_tag_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let object = |found: regex::Captures<'_>| {

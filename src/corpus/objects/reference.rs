@@ -30,7 +30,7 @@ static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\
 /// A reference of reStructuredText: `.. [3] text`.
 static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\.\. \[(#?[\w.:+-]+)\][ \t]+").expect("a constant"));
-/// The first line of an entry without a number, which begins with a name: `Name, A.` or `van der Name, Anna`.
+/// The first line of an entry that begins with a name instead of a number: `Name, A.` or `van der Name, Anna`.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
         .expect("a constant")

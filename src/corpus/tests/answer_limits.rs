@@ -143,7 +143,7 @@ fn tasks() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Counts the tokens in the passages of the documents that a reader of the answer need not read.
+/// Counts the tokens in those passages that need not be read if the answer is read instead.
 fn cost(corpus: &Corpus, ruler: TokenRuler<'_>, replaced: impl Fn(&str) -> bool) -> usize {
     let papers = corpus.documents.iter().filter(|it| replaced(&it.path));
     papers.flat_map(|it| &it.parsed.passages).map(|it| ruler.count(&it.text)).sum()

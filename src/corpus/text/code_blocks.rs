@@ -35,7 +35,7 @@ static TEX: LazyLock<Regex> = LazyLock::new(|| {
 static ORG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\s*#\+begin_(?:src|example)\s*([\w+#-]*)"));
 static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:>\s*)?```\s*([\w+#-]*)\s*$"));
 static RST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\.\.\s+(?:code-block|code|sourcecode)::\s*([\w+#-]*)"));
-/// A paragraph that ends with two colons, which introduces an indented literal block.
+/// A paragraph that ends with two colons and so introduces an indented literal block.
 static LITERAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:[^.\s].*)?::$"));
 static ADOC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[source(?:,\s*([\w+#-]+))?[^\]]*\]\s*$"));
 
@@ -123,7 +123,7 @@ fn indented_blocks(text: &str) -> Vec<CodeBlock> {
         let end = lines[at + 1..].iter().position(|it| !is_body(it)).map_or(lines.len(), |it| at + 1 + it);
         if let Some(first) = lines[at + 1..end].iter().position(is_start).map(|it| at + 1 + it) {
             let inner = lines[first].start..lines[end - 1].end;
-            // Include a directive line in the block, but not a paragraph that ends with `::`, which is prose.
+            // Include a directive line in the block, but not a paragraph that ends with `::`, because it is prose.
             let from = if directive.is_some() { at } else { first };
             let outer = lines[from].start..lines[end - 1].end;
             found.extend(code_block(text, inner, outer, directive.as_ref().and_then(stated_language)));

@@ -2,7 +2,7 @@
 //!
 //! Two names are similar if their Jaro-Winkler similarity is at least [`SAME_NAME`]. Similar names share almost all letters:
 //! the share of unmatched letters in one name plus that in the other is at most 0.15 / (1 - 0.1 p), where p is the length of
-//! the common prefix, at most 4. Two names of at most n letters thus have at most n times this sum of unmatched letters.
+//! the common prefix, at most 4. In two similar names of at most n letters, at most n times this bound are unmatched.
 //!
 //! The alphabet is split into one group more than that number. At least one group then has no unmatched letter, and both
 //! names have exactly the same letters of this group. Only names that agree in such a group are compared. This is done
@@ -28,8 +28,8 @@ const MAX_GROUPS: usize = 12;
 /// Tolerance for rounding errors in sums of floating-point numbers.
 const EPSILON: f64 = 1e-9;
 
-/// Maximum work for one answer, in inspected pairs of names; it takes under a minute. A hundred thousand personal names
-/// need a twentieth of it. After the limit, names are no longer compared.
+/// Maximum work for one answer, in inspected pairs of names. So much work takes under a minute; a hundred thousand personal
+/// names need a twentieth of it. After the limit, names are no longer compared.
 const MAX_WORK: u64 = 4_000_000_000;
 
 /// Minimum work of comparing the spellings of two names, in inspected pairs. Long names take more, because each letter is
@@ -170,8 +170,8 @@ impl NameMatcher {
         self.left_out
     }
 
-    /// Returns the first similar representative. Returns `None` once the work limit is reached, because an earlier one may
-    /// not have been inspected.
+    /// Returns the first similar representative. Returns `None` once the work limit is reached, because the search may then
+    /// have missed an earlier representative.
     fn first_match(&mut self, folded: &str, marks: LetterSignature, chains: &[usize]) -> Option<usize> {
         self.search += 1;
         let mut found = END_OF_CHAIN;
@@ -209,7 +209,7 @@ impl NameMatcher {
         let mut keys = Vec::new();
         for (first, most_lacking) in COMMON_PREFIX_LIMITS {
             let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
-            // Use every possible group count, because it depends on the longer name of a pair, this one or the other.
+            // Use every possible group count: it depends on the longer name of a pair, this name or its partner.
             let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));

@@ -23,7 +23,8 @@ const CONTRADICTION_FIELDS: [&str; 4] = ["recommendation", "best-practice", "con
 /// Maximum contradictions collected from each of the two compared states; further ones are only counted.
 const MAX_WORDINGS: usize = 500_000;
 
-/// Runs DELTA. `earlier` is the given baseline, the newest session before `since`, or the newest with the watched file.
+/// Runs DELTA. `earlier` is the requested baseline, the newest session before `since`, or the newest session that contains
+/// the watched file.
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> ApiResult<Answer> {
     if request.has("watch") {
         return field_diff::diff_field(request, corpus, earlier);

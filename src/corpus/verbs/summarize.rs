@@ -42,7 +42,8 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     Ok(answer)
 }
 
-/// Returns the first text with a forbidden phrase. Paths are exempt, because they are names.
+/// Returns the first string or key in a JSON value that contains a forbidden phrase, at any depth. Skips the values of the
+/// key `path`, because a path is the name of a file and not advice.
 fn find_advice(value: &Value) -> Option<&str> {
     match value {
         Value::String(text) => is_advice(text).then_some(text),

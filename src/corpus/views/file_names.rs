@@ -10,7 +10,7 @@ use crate::model::FileId;
 const MAX_CANDIDATES: usize = 10;
 
 /// Returns every document that matches a name: by id or exact path, else by the end of its path. An absolute path
-/// matches if it ends with the path of a document, which is relative to a root.
+/// matches if it ends with the path of a document: document paths are relative to a root.
 pub(crate) fn matching_files(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     let text = match given {
         Value::Number(number) => {

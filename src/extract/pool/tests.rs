@@ -127,8 +127,8 @@ async fn hanging_skill_is_killed_at_job_time_limit() {
 /// Shell command that replies that the file needs a password.
 const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
 
-/// Checks why a file fails whose worker runs the commands `what` on its first start and sends `ANSWER` on later starts;
-/// with `always`, it runs `what` on each start. Returns the failure's detail and the number of worker starts.
+/// Reads a file with a worker that runs the commands `what` on its first start and sends `ANSWER` on later starts; with
+/// `always`, it runs `what` on each start. Checks the reason of the failure; returns its detail and the number of starts.
 async fn assert_retry_failure(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");

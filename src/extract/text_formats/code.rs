@@ -79,7 +79,7 @@ struct SymbolCutter<'a> {
 
 impl SymbolCutter<'_> {
     /// Splits `range`, the extent of `node`, at the symbols among its children. Text between symbols is labelled with
-    /// `owner`, the symbol of the container around them, which is empty at the top level.
+    /// `owner`, the symbol of the container around them; at the top level `owner` is empty.
     fn cut_children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
         let mut done = range.start;
         let mut comments: Option<Range<usize>> = None;

@@ -36,7 +36,7 @@ pub(super) fn name_alias(root: &Path, stem: &str) -> String {
     format!("{NAME_PREFIX}{}:{}", root.display(), stem.trim().to_lowercase())
 }
 
-/// Returns whether an alias is made by `name_alias`; it resolves to the nearest of the files with this name.
+/// Returns whether an alias is one from `name_alias`. Such an alias resolves to the nearest of the files with this name.
 pub(crate) fn is_name_alias(alias: &str) -> bool {
     alias.starts_with(NAME_PREFIX)
 }

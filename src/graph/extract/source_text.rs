@@ -134,7 +134,7 @@ impl<'a> ChunkFinder<'a> {
     pub(super) fn find_chunk(&mut self, is_so: impl Fn(&StoredChunk) -> bool) -> Option<&'a StoredChunk> {
         let all = self.chunks.len();
         let most = if self.misses < MAX_FULL_SCANS { all } else { NEARBY_CHUNKS.min(all) };
-        // Starts one chunk before the last match: neighbouring chunks overlap, so that one may contain the text too.
+        // Starts one chunk before the last match, which may contain the text too, because neighbouring chunks overlap.
         let from = self.last.saturating_sub(1);
         let found = (from..from + most).map(|it| it % all).find(|it| is_so(&self.chunks[*it]));
         match found {

@@ -84,7 +84,7 @@ pub(super) struct Fact {
 pub(super) struct Head {
     pub(super) nodes: Vec<Node>,
     pub(super) schemas: Vec<GraphSchema>,
-    /// Whether the file has a list of edges, so that a pass for them is needed; `has_facts` likewise.
+    /// Whether the file has a list of edges, so that a pass over the edges is needed; `has_facts` says the same of facts.
     pub(super) has_edges: bool,
     pub(super) has_facts: bool,
 }

@@ -9,7 +9,7 @@ pub(super) const PART_ITEMS: usize = 20_000;
 /// Callback that receives the parts of a graph in order.
 pub(crate) type TakePart<'a> = &'a mut dyn FnMut(GraphPart) -> Result<()>;
 
-/// Splits a part by edges into parts of at most `PART_ITEMS`; the first one has all nodes.
+/// Splits a graph part into parts of at most `PART_ITEMS` edges each; the first of them has all nodes.
 ///
 /// # Errors
 /// The errors of `take`.

@@ -150,7 +150,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Runs a breadth-first search. A state in `queue` is the edge crossed last, a state in `open` is one to cross next.
+    /// Runs a breadth-first search. A state in `queue` stands for the edge crossed last, a state in `open` for an edge to
+    /// cross next.
     fn run(&self, from: NodeIx, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let automaton = self.automaton;
         let mut found = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) fn infer_types(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     Ok(query)
 }
 
-/// Returns whether the query already states an implied type, without the name of its schema.
+/// Returns whether the query already states the type `S.T` that `implied` adds, in its short form `T` without the schema.
 fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
     let Atom::Type { term: wanted, type_name: full } = implied else { return false };
     atoms.iter().any(|it| {

@@ -125,7 +125,7 @@ impl Builder {
         let path = (!source.path.is_empty()).then(|| source.path.clone().into());
         self.changes.origins.push(Arc::new(SourceInfo { number, name: source.name.clone(), path }));
         for node in part.nodes {
-            // Never skips a node: every key has an id, because storing the part assigned one to each.
+            // Never skips a node: every key got an id when the part was stored.
             if let Some(id) = id(&node.key) {
                 self.add_entity(&node, id, origin)?;
             }

@@ -11,7 +11,7 @@ use crate::graph::snapshot::{
     Alias, CsrRows, EdgeIx, EdgeStatement, EndNames, EntityStatement, Label, NodeIx, Snapshot, SourceInfo,
 };
 
-/// Stands for the new number of an item that is not in the next snapshot, in the maps from old to new numbers.
+/// In the maps from old to new numbers, marks an item that is not in the next snapshot and so has no new number.
 pub(in crate::graph) const DELETED: u32 = u32::MAX;
 
 /// An edge whose ends are resolved to entities.
@@ -22,7 +22,8 @@ struct ResolvedEdge {
     statement: EdgeStatement,
 }
 
-/// The next snapshot while it is built, with maps from the numbers of the old snapshot and the changes to its numbers.
+/// The next snapshot while it is built. The maps convert numbers of the old snapshot, and of the changes, to numbers of the
+/// next snapshot.
 struct Merger {
     old: Arc<Snapshot>,
     /// For each item of the old `origins`, its index in the new `origins`, or `DELETED`.

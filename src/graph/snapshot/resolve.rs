@@ -14,11 +14,12 @@ pub(in crate::graph) struct EndResolver<'a> {
     node_by_key: Vec<Option<NodeIx>>,
     /// Cache: for each alias, the first entity that has it.
     first_by_alias: HashMap<Symbol, Option<NodeIx>>,
-    /// Cache: for each file name, with the folders that a link gives before it if any, the nearest file below each folder.
+    /// Cache of the nearest file below each folder, by file name and by the folders (if any) that a link gives before it.
     nearest_by_name: HashMap<(Symbol, Option<Symbol>), NearestFiles<'a>>,
 }
 
-/// Sort key of a file below a folder, best first: number of path components, whether it is not a note, path, entity.
+/// Sort key of a file below a folder; the smallest is best. Holds the number of path components, whether the file is not a
+/// note, the path, and the entity.
 type Rank<'a> = (usize, bool, &'a Path, NodeIx);
 
 /// For each folder, the nearest file below it.
@@ -36,7 +37,7 @@ impl<'a> EndResolver<'a> {
     /// Returns source, target and fact of an edge; `None` if one of its ends matches no entity.
     pub(in crate::graph) fn resolve(&mut self, said: &EdgeStatement) -> Option<(NodeIx, NodeIx, Option<NodeIx>)> {
         let (source, target) = (self.resolve_name(said.ends.source, said)?, self.resolve_name(said.ends.target, said)?);
-        // Drops an edge from a file to an alias of the file itself, e.g. of its content if no other file has this content.
+        // Drops an edge from a file to its own alias, e.g. to the alias of its content if no other file has this content.
         let loops = source == target && self.node_by_key[said.ends.target as usize].is_none();
         (!loops).then(|| (source, target, said.ends.fact.and_then(|it| self.resolve_name(it, said))))
     }

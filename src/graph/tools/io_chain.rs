@@ -153,8 +153,8 @@ fn order_sources(view: &View, wires: &IoGraph) -> Vec<NodeIx> {
     reached
 }
 
-/// Makes the JSON of one step. The entity where the step begins has the key `actor` or, if it is not an actor, `source`. The
-/// one where it ends has `func`, or `actor` if that key is free and it is an actor: keys of a JSON object are unique.
+/// Makes the JSON of one step. The entity where the step begins has the key `actor` if it is an actor, else `source`. The
+/// entity where the step ends has the key `actor` if it is an actor and this key is still unused, else `func`.
 fn step_json(view: &View, number: usize, source: NodeIx, flow: Option<NodeIx>, target: Option<NodeIx>) -> Value {
     let key = |it: NodeIx| json!(view.snapshot.key(it));
     let mut step = Map::new();

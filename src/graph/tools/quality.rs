@@ -112,7 +112,7 @@ fn check_constraints(view: &View, name: &str, relation: &GraphRelation, issues: 
     }
 }
 
-/// Reports facts of a relation that have the same values as another one in all fields of a key.
+/// Reports facts of a relation that have the same values as another fact in all fields of a key.
 fn check_key(view: &View, name: &str, fields: &[&str], issues: &mut Issues) {
     let snapshot = &view.snapshot;
     let mut seen: HashSet<Vec<Vec<NodeIx>>> = HashSet::new();

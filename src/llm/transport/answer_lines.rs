@@ -24,7 +24,7 @@ pub(super) struct AnswerLines {
 }
 
 impl AnswerLines {
-    /// Creates a reader of a response, which fails with a timeout after `deadline`. `place` is the server's address,
+    /// Creates a reader of a response. After `deadline`, reading fails with a timeout. `place` is the server's address,
     /// for error messages.
     pub(super) fn new(
         response: reqwest::Response,
@@ -102,7 +102,7 @@ impl AnswerLines {
 
     /// Returns the error for a connection that the server closed before the end of the answer.
     pub(super) fn closed_early(&self) -> Error {
-        Error::new(ErrorCode::Unavailable, format!("`{}` closed before the answer was complete", self.place))
+        Error::new(ErrorCode::Unavailable, format!("`{}` disconnected before the answer was complete", self.place))
             .hint("check the server's log and try again")
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn list_models(client: &HttpClient, url: &str, key: &str, doubt
     }
 }
 
-/// Posts a request, whose JSON body `body` makes; returns the headers and the lines of the response.
+/// Posts a request with the JSON that `body` returns; returns the headers and the lines of the response.
 ///
 /// # Errors
 /// The server is unreachable, times out, or returns an error.

@@ -320,7 +320,8 @@ mod tests {
         AuthorizedService::new(&service, &Arc::new(Admission::new(2)), grant)
     }
 
-    /// Returns which calls succeed with this right: calls that read, index, and require the owner's right.
+    /// Returns which calls succeed with this right, in three lists: calls that read, calls that index, and calls that
+    /// require the owner's right.
     async fn check(right: Right) -> [Vec<bool>; 3] {
         let it = caller(right);
         let denied = |error: Error| error.code == ErrorCode::PermissionDenied;

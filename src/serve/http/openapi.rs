@@ -101,7 +101,7 @@ fn rewrite_references(value: &mut Value) {
     }
 }
 
-/// Returns the operation of one corpus verb, which has its own path.
+/// Returns the OpenAPI operation for the path of one corpus verb.
 fn verb_operation_json(verb: &Verb) -> Value {
     let answer = json_content(component_reference(verb.name, "response"));
     let told = |text: &str| json!({"description": text, "content": answer});

@@ -107,7 +107,7 @@ async fn ask(pointer: &str) -> Value {
     answered.json().pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}`")).clone()
 }
 
-/// Generates one test for each documented response field, which checks the value from the fake service.
+/// Generates, for each documented response field, a test that compares the field with the value of the fake service.
 macro_rules! fields {
     ($($name:ident: $get:ident($field:literal) => $value:expr,)*) => {
         $(#[tokio::test]

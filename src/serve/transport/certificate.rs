@@ -35,7 +35,8 @@ const WARNING_PERIOD: TimeDelta = TimeDelta::days(14);
 /// For short-lived certificates, the expiry warning starts only when 1/`WARNING_FRACTION` of the validity period remains.
 const WARNING_FRACTION: i32 = 3;
 
-/// Returns a TLS acceptor that always presents the current certificate in these files, and that certificate.
+/// Loads a certificate from `files`, and reloads it whenever the files change. Returns this certificate, and a TLS acceptor
+/// that presents its current version to clients.
 ///
 /// # Errors
 /// `FailedPrecondition` if a file cannot be read or parsed, or if the certificate and the key do not match.
@@ -157,7 +158,7 @@ fn reload_on_change(certificate: &Weak<Certificate>, mut seen: [FileStamp; 2]) {
 }
 
 /// Returns the problem of the server's own certificate at the time `now`. The issuers' certificates are not checked,
-/// because clients may know other valid ones.
+/// because clients may have other, valid certificates of the same issuers.
 fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     let Validity { from, until } = certificate_validity::parse_validity(certificate)?;
     let left = until - now;

@@ -11,7 +11,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// Tag of the version, which certificates of X.509 version 1 omit.
 const VERSION: u8 = 0xa0;
 
-/// Two-digit years from this one on belong to the last century (1950 to 1999).
+/// Two-digit years of at least this number mean 1950 to 1999; smaller ones mean 2000 to 2049.
 const LAST_CENTURY: u32 = 50;
 
 /// Validity period of a certificate; both ends are inclusive.

@@ -26,7 +26,7 @@ struct ResponseState {
     started: u64,
     /// Number of responses that are not finished.
     open: usize,
-    /// For each response that waits for its client to accept the next piece, by its number: since when it waits.
+    /// Responses that wait until the client accepts the next piece: the number of each response, and since when it waits.
     waiting: HashMap<u64, Instant>,
     /// When a piece of any response was last passed on to be sent.
     last_read: Option<Instant>,
@@ -75,7 +75,7 @@ impl ResponseState {
 struct TrackedBody {
     number: u64,
     body: Body,
-    /// Remainder of the last chunk of the body, which the next pieces are cut from.
+    /// Remainder of the last chunk of the body, to be split into the next pieces.
     rest: Bytes,
     sending: Arc<ConnectionResponses>,
 }

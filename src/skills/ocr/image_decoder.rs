@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn cyclic_page_chain_ends() {
-        // A TIFF with one directory without entries, at byte 8, which names itself as the next one.
+        // A TIFF with a single directory, at byte 8, that has no entries and names itself as the next directory.
         let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
         assert_eq!(page_count(bytes), 1);
         assert!(decode_page(bytes, 0).is_err());

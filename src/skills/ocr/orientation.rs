@@ -1,7 +1,7 @@
 //! Orientation of a page, decided by how well its text can be recognized in each direction.
 //!
 //! If most pieces of text are tall, the page lies on its side, and detection runs again on the page after a quarter turn.
-//! Then a sample of pieces is recognized. Only if the confidence is low, they are also recognized from the other end, and
+//! Then a sample of pieces is recognized. Only if the confidence is low, the sample is also recognized upside down, and
 //! the better result is used. So an upright page costs nothing extra, and no orientation network is needed.
 
 use std::cmp::Ordering;

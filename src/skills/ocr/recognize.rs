@@ -21,7 +21,7 @@ const STEP: usize = 8;
 const MIN_WIDTH: usize = 48;
 /// Maximum width of a strip, in pixels: about four hundred characters. Longer text is squeezed.
 const MAX_WIDTH: usize = 4_096;
-/// Key of the alphabet in the metadata of the model, which lists one character per line.
+/// Key in the metadata of the model; its value is the alphabet, one character per line.
 const ALPHABET_KEY: &str = "character";
 /// Output class that means "no character here".
 const BLANK: usize = 0;

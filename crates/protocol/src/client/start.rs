@@ -57,7 +57,7 @@ impl Client {
             connected => Some(connected?),
         };
         match client {
-            // A daemon that has written its TCP address is ready; without that file, wait for it.
+            // A daemon that has written its TCP address to this file is ready. Without the file, wait until it is ready.
             Some(client) if config.address_path().exists() => Ok(client),
             begun => PendingStart::new(config, begun.is_some())?.wait().await,
         }

@@ -107,7 +107,8 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
     Ok(file)
 }
 
-/// Creates an error that does not quote the line, unlike the library's: it is logged, and the line may hold an API key.
+/// Creates an error that, unlike the library's error, does not quote the line: errors are logged, and the line may hold an
+/// API key.
 fn invalid_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
     let line = 1 + before.matches('\n').count();

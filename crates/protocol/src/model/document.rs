@@ -165,7 +165,7 @@ pub struct Document {
     pub pages: Option<u32>,
     /// Pages (1-based) that hold an image but no text layer: input for OCR.
     pub pages_without_text: Vec<u32>,
-    /// References in the file that are not part of its text, e.g. link targets, if the format has them. The graph uses them.
+    /// References that the file contains outside its text, e.g. link targets, if the format has them. The graph uses them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
     /// Names of embedded items, with or without text: attachments, members of an archive, sheets.
@@ -213,7 +213,7 @@ pub enum LinkKind {
     Reply,
 }
 
-/// A reference in a file that is not part of its text.
+/// A reference that a file contains outside its text, e.g. a link target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Type of the link.

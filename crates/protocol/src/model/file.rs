@@ -63,7 +63,7 @@ pub enum FileKind {
     Other,
 }
 
-/// A directory entry as the walk found it. The `warehouse` module produces it, the `catalog` module stores it.
+/// A directory entry as the walk found it. The `files` module produces it, the `catalog` module stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
     /// Path relative to the root folder; may hold bytes that are not UTF-8.

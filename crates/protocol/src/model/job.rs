@@ -171,8 +171,8 @@ pub struct JobSnapshot {
     pub last_error: Option<String>,
     /// The error that stopped a failed job.
     pub error: Option<String>,
-    /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. A completed job with `last_error` has one if a
-    /// requested folder is suddenly empty or has lost most of its files, and nothing was removed from the index.
+    /// Exit code for `error`; see [`crate::error::ErrorCode::exit_code`]. A completed job also has one if a requested folder
+    /// is suddenly empty or has lost most of its files; `last_error` then says so, and nothing was removed from the index.
     #[serde(default)]
     pub error_exit_code: Option<u32>,
 }

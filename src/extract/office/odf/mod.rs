@@ -250,7 +250,7 @@ fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
     }
 }
 
-/// Returns the text of a cell. Collects the objects anchored in it and its nested tables, which are added after the table.
+/// Returns the text of a cell. Collects the cell's anchored objects and nested tables, to be added after the whole table.
 fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<Node<'t>>) -> String {
     let mut text = String::new();
     for child in cell.children() {

@@ -48,7 +48,7 @@ pub enum Term {
     },
 }
 
-/// A regular expression over relations, which the edges of a path match.
+/// A regular expression over relations. A path matches if the relations of its edges, in order, match the expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Path {
     /// One edge of this relation.

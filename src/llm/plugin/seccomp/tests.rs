@@ -1,4 +1,4 @@
-//! Tests with a plugin, a Python script, that tries every way to reach a network by the requested system call.
+//! Tests that a confined plugin cannot reach a network. The plugin is a Python script that tries one way of many per run.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
@@ -172,7 +172,7 @@ async fn child_processes_have_no_network() {
     let world = World::new();
     let port = world.tcp.local_addr().unwrap().port().to_string();
     assert_eq!(world.tries("child", &port, PrivacyMode::CloudReasoningOk).await.unwrap(), "got out");
-    // Takes the outcome from the error, because the plugin's answer is not an answer to the question.
+    // Accepts the connections made so far, so that the last check would detect a connection of the confined plugin.
     world.tcp.set_nonblocking(true).unwrap();
     while world.tcp.accept().is_ok() {}
     world.tries("child", &port, PrivacyMode::LocalOnly).await.unwrap();

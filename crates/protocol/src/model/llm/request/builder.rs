@@ -118,7 +118,7 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Returns the request if it is valid, also for its model if the limits are known.
+    /// Returns the request if it is valid. Checks it for its model too, if the limits of the model are known.
     ///
     /// # Errors
     /// Those of [`LlmRequest::check`] and [`LlmRequest::validate_for_model`]; `InvalidArgument` for limits of another model.

@@ -13,7 +13,8 @@ const MAX_NODES: usize = 10_000;
 const PATTERN_BYTES: usize = 4 << 10;
 /// Maximum bytes of a compiled pattern.
 const COMPILED_BYTES: usize = 256 << 10;
-/// Size in bytes up to which a path in the schema is kept. Without it, 10,000 nodes below a key of 100 KB would take 1 GB.
+/// Size in bytes up to which a path in the schema is kept. Without a limit, 10,000 nodes below a key of 100 KB would take
+/// 1 GB.
 const PLACE_BYTES: usize = 200;
 /// Keywords without effect on validation.
 const ANNOTATION_KEYWORDS: [&str; 14] = [
