@@ -14,7 +14,7 @@ use vic_protocol::config::Config;
 use vic_protocol::data_dir::lock;
 use vic_protocol::error::{Error, ErrorCode, Result};
 
-/// How long `vic daemon stop` waits for the daemon to exit: running requests get 10 seconds, then the store is closed.
+/// How long `vic daemon stop` waits for the daemon to exit. A daemon that works as intended exits within ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of the shutdown request; after it, the daemon is sent a signal.

@@ -108,7 +108,7 @@ impl KeyOwnedWork {
 
 async fn cancel_verb(id: &str, service: &dyn Service) -> Result<()> {
     match service.corpus(job_request(id, true)).await?.error_code {
-        Some(code) => Err(Error::new(code, format!("cannot cancel corpus job `{id}`: the API returned {code:?}"))),
+        Some(code) => Err(Error::new(code, format!("cannot cancel corpus job `{id}`: {}", code.name()))),
         None => Ok(()),
     }
 }
