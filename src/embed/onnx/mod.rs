@@ -22,6 +22,7 @@ mod weights;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 pub(crate) use crate::embed::onnx::quantization_check::compare_int8_with_fp32;
 pub use runtime::disable_telemetry;
@@ -35,7 +36,7 @@ use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::model_parts::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
 use crate::embed::onnx::model_spec::ModelSpec;
-use crate::embed::onnx::worker_threads::WorkerThreads;
+use crate::embed::onnx::worker_threads::{ThreadCounts, WorkerThreads};
 use crate::embed::tokenizer::ModelTokenizer;
 use crate::error::{Error, Result};
 use crate::model::TokenCounter;
@@ -46,6 +47,10 @@ const TEXTS_PER_CALL_AND_THREAD: usize = 32;
 /// Maximum number of threads unless the user configures it. Each thread has its own copy of the weights, and with more
 /// threads, reading files is the bottleneck.
 const MAX_DEFAULT_THREADS: usize = 8;
+
+/// Maximum number of threads that embed the candidate sentences of an answer with vic's own encoder, which shares its
+/// weights between threads: two halve the time of an answer.
+const MAX_INTERACTIVE_THREADS: usize = 2;
 
 /// An embedding model that runs in this process.
 pub(crate) struct OnnxEmbedder {
@@ -76,12 +81,13 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
     quantization_check::reject_if_refused(&spec.network, precision)?;
     let tokenizer = open_tokenizer(&spec)?;
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
-    let threads = thread_count(config.threads);
+    let passages = thread_count(config.threads);
     let own = BertModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
     let (lanes, engine, computation) = match own {
         Some((model, lookup)) => {
             let (engine, computation) = (model.name(), model.computation());
-            (WorkerThreads::start(threads, bert_worker(model, lookup, &spec, &tokenizer))?, engine, computation)
+            let counts = ThreadCounts { interactive: available_cores().min(MAX_INTERACTIVE_THREADS), passages };
+            (WorkerThreads::start(counts, bert_worker(model, lookup, &spec, &tokenizer))?, engine, computation)
         }
         None => {
             let computation = spec.network.computation(precision);
@@ -90,7 +96,8 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
                 EmbedDevice::Cuda => (cuda::load_cuda_runtime(store)?, "onnxruntime (cuda)"),
             };
             let work = onnx_worker(runtime, spec.network.onnx_file(precision)?, lookup, &spec, &tokenizer);
-            (WorkerThreads::start(threads, work)?, engine.to_string(), computation)
+            // A session of ONNX Runtime has its own copy of the weights, so questions get a single one.
+            (WorkerThreads::start(ThreadCounts { interactive: 1, passages }, work)?, engine.to_string(), computation)
         }
     };
     Ok(OnnxEmbedder {
@@ -121,8 +128,11 @@ fn parse_precision(name: &str) -> Result<Precision> {
 
 /// Returns the number of threads, and so of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
 pub(crate) fn thread_count(setting: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
+    if setting == 0 { available_cores().min(MAX_DEFAULT_THREADS) } else { setting }
+}
+
+fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[async_trait]
@@ -133,12 +143,10 @@ impl Embedder for OnnxEmbedder {
     }
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let mut vectors = Vec::with_capacity(texts.len());
-        // Embeds one text at a time, so that a question waits for at most one of them.
-        for text in texts {
-            vectors.push(self.workers.embed_urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
-        }
-        Ok(vectors)
+        // Queues only as many texts as run at once, so that a question waits for at most one of them.
+        let running = self.workers.interactive_threads();
+        let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.recipe.document_prefix)).collect();
+        stream::iter(texts).map(|text| self.workers.embed_urgent(text)).buffered(running).try_collect().await
     }
 
     async fn embed_query(&self, text: &str) -> Result<Vector> {

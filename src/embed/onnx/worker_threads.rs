@@ -1,8 +1,8 @@
 //! The threads that run an in-process model, with queues for questions, urgent texts and passages.
 //!
 //! Threads for passages run at the lowest priority of the machine and sleep to stay within the CPU budget for indexing.
-//! They cannot raise their priority again, so one extra thread serves callers that wait: questions first, then urgent
-//! texts, of files that were just saved.
+//! They cannot raise their priority again, so extra threads serve callers that wait: questions first, then urgent texts,
+//! which are the candidate sentences of an answer and the files that were just saved.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,18 @@ pub(crate) type EmbedFn = Box<dyn FnMut(&str) -> Result<Vector>>;
 pub(crate) struct WorkerThreads {
     queue: Arc<Queue>,
     permits: Arc<Semaphore>,
+    /// The number of the first threads, which serve questions and urgent texts; the others serve passages.
+    interactive: usize,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// How many threads run a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadCounts {
+    /// Threads for questions and urgent texts.
+    pub(crate) interactive: usize,
+    /// Threads for passages.
+    pub(crate) passages: usize,
 }
 
 #[derive(Default)]
@@ -70,10 +81,9 @@ struct Job {
 }
 
 impl WorkerThreads {
-    /// Starts `count` threads for passages and one for questions and urgent texts. Blocks until each thread has loaded its
-    /// model with `make`.
+    /// Starts the threads. Blocks until each of them has loaded its model with `make`.
     pub(crate) fn start(
-        count: usize,
+        counts: ThreadCounts,
         make: impl Fn() -> Result<EmbedFn> + Send + Sync + 'static,
     ) -> Result<WorkerThreads> {
         let queue = Arc::new(Queue::default());
@@ -81,12 +91,13 @@ impl WorkerThreads {
         let (ready, report) = std::sync::mpsc::channel();
         let mut lanes = WorkerThreads {
             queue: queue.clone(),
-            permits: Arc::new(Semaphore::new(count * WAITING_PER_THREAD)),
-            threads: Vec::with_capacity(count),
+            permits: Arc::new(Semaphore::new(counts.passages * WAITING_PER_THREAD)),
+            interactive: counts.interactive,
+            threads: Vec::with_capacity(counts.interactive + counts.passages),
         };
-        for number in 0..=count {
+        for number in 0..counts.interactive + counts.passages {
             let (queue, make, ready) = (queue.clone(), make.clone(), ready.clone());
-            let lane = if number == 0 { QueueKind::Interactive } else { QueueKind::Passages };
+            let lane = if number < counts.interactive { QueueKind::Interactive } else { QueueKind::Passages };
             let body = move || match make() {
                 Ok(work) => {
                     let _ = ready.send(Ok(()));
@@ -101,7 +112,7 @@ impl WorkerThreads {
             lanes.threads.push(thread.map_err(Error::internal)?);
         }
         drop(ready);
-        for _ in 0..=count {
+        for _ in &lanes.threads {
             report.recv().unwrap_or_else(|_| Err(Error::internal("a model thread panicked at startup")))?;
         }
         Ok(lanes)
@@ -109,7 +120,12 @@ impl WorkerThreads {
 
     /// Returns the number of threads for passages.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.len() - 1
+        self.threads.len() - self.interactive
+    }
+
+    /// Returns the number of threads for questions and urgent texts.
+    pub(crate) fn interactive_threads(&self) -> usize {
+        self.interactive
     }
 
     /// Computes the vector of one text with the highest priority.
@@ -212,6 +228,8 @@ fn flatten_reply(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> R
 mod tests {
     use super::*;
 
+    const ONE_OF_EACH: ThreadCounts = ThreadCounts { interactive: 1, passages: 1 };
+
     /// Makes a model that logs each text and then waits until the gate is unlocked.
     fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<EmbedFn> + Send + Sync {
         move || {
@@ -228,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn vectors_keep_text_order_when_longest_runs_first() {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let lanes = WorkerThreads::start(1, recorder(log.clone(), Arc::default())).unwrap();
+        let lanes = WorkerThreads::start(ONE_OF_EACH, recorder(log.clone(), Arc::default())).unwrap();
         let texts: Vec<String> = ["aa", "a", "aaaa", "aaa"].map(String::from).to_vec();
         let vectors = lanes.embed_passages(texts).await.unwrap();
         assert_eq!(vectors, [[2.0], [1.0], [4.0], [3.0]]);
@@ -239,7 +257,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn questions_overtake_urgent_texts_on_extra_thread() {
         let (log, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
-        let lanes = Arc::new(WorkerThreads::start(1, recorder(log.clone(), gate.clone())).unwrap());
+        let lanes = Arc::new(WorkerThreads::start(ONE_OF_EACH, recorder(log.clone(), gate.clone())).unwrap());
         assert_eq!(lanes.threads(), 1);
         let closed = gate.lock().unwrap();
         let (passages, urgent) = (lanes.clone(), lanes.clone());
@@ -267,16 +285,34 @@ mod tests {
         assert_eq!(log.len(), 8);
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn urgent_texts_run_on_all_interactive_threads() {
+        let (log, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
+        let counts = ThreadCounts { interactive: 2, passages: 1 };
+        let lanes = WorkerThreads::start(counts, recorder(log.clone(), gate.clone())).unwrap();
+        assert_eq!((lanes.interactive_threads(), lanes.threads()), (2, 1));
+        let closed = gate.lock().unwrap();
+        let urgent = tokio::spawn(async move {
+            futures::future::try_join_all(["a", "bb", "ccc"].map(|it| lanes.embed_urgent(it.into()))).await
+        });
+        // Two texts start although the gate holds the first one.
+        while log.lock().unwrap().len() < 2 {
+            std::thread::yield_now();
+        }
+        drop(closed);
+        assert_eq!(urgent.await.unwrap().unwrap(), [[1.0], [2.0], [3.0]]);
+    }
+
     #[tokio::test]
     async fn model_panic_fails_only_its_text() {
-        let lanes = WorkerThreads::start(1, recorder(Arc::default(), Arc::default())).unwrap();
+        let lanes = WorkerThreads::start(ONE_OF_EACH, recorder(Arc::default(), Arc::default())).unwrap();
         assert!(lanes.embed_question("panic".into()).await.is_err());
         assert_eq!(lanes.embed_question("fine".into()).await.unwrap(), [4.0]);
     }
 
     #[tokio::test]
     async fn unopenable_model_is_reported_at_start() {
-        let outcome = WorkerThreads::start(2, || Err(Error::not_found("no model")));
+        let outcome = WorkerThreads::start(ONE_OF_EACH, || Err(Error::not_found("no model")));
         assert_eq!(outcome.err().map(|it| it.code), Some(ErrorCode::NotFound));
     }
 }
