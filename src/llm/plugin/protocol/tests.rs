@@ -205,11 +205,12 @@ fn model_name_is_limited_to_one_kib() {
 fn response_without_required_field_is_rejected() {
     let (query, step) = (to_query(), tool_loop_step());
     for (task, response, said) in [
-        (&query, json!({}), "no `query_ir_v1` and no `axql`"),
-        (&query, json!([]), "a JSON object"),
+        (&query, json!({}), "an empty JSON object, but the task `to_query` expects"),
+        (&query, json!([]), "a JSON list"),
         (&query, json!({ "axql": 7 }), "axql"),
+        (&query, json!({ "error": { "message": "no quota", "type": "x" } }), "failed: no quota"),
         (&query, json!({ "error": "no model", "axql": "select ?x where ?x is Node" }), "failed: no model"),
-        (&step, json!({ "answer": "x" }), "no `tool_call` and no `final_answer`"),
+        (&step, json!({ "answer": "x" }), "another task (`answer`), but"),
         (&step, json!({ "tool_call": { "args": {} } }), "tool_call"),
         (&step, json!({ "final_answer": {} }), "final_answer"),
     ] {
