@@ -175,7 +175,7 @@ impl PluginCommand {
             return Err(Error::invalid(format!("the request has {bytes} bytes; plugins get at most {most} bytes")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
-        let expected = shape::expected(&request.task);
+        let expected = request.task.expected().sentence();
         let said = self.run(text, limits, mode).await.map_err(|error| match error.code {
             ErrorCode::ResourceExhausted => Error { message: format!("{}; {expected}", error.message), ..error },
             _ => with_network_hint(error, mode),

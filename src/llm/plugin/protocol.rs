@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::plugin::shape;
+use crate::llm::plugin::shape::Expected;
 use crate::model::ToolSpec;
 use crate::model::llm::request::MAX_MODEL_NAME;
 
@@ -251,6 +251,19 @@ impl PluginTask {
             PluginTask::ToolLoopStep { .. } => "tool_loop_step",
         }
     }
+
+    /// Returns what the response to this task must have.
+    pub(super) fn expected(&self) -> Expected {
+        let fields: &[&str] = match self {
+            PluginTask::ToQuery { .. } => &["query_ir_v1", "axql"],
+            // A plugin of version 3 may call a tool before it answers.
+            PluginTask::Answer { .. } => &["answer", "tool_call", "final_answer"],
+            PluginTask::AugmentProposals { .. } => &["added_proposals", "schema_hint_updates"],
+            PluginTask::ToolLoopStep { .. } => &["tool_call", "final_answer"],
+        };
+        let may_be_empty = matches!(self, PluginTask::AugmentProposals { .. });
+        Expected { task: self.kind(), fields, may_be_empty }
+    }
 }
 
 impl PluginRequest {
@@ -300,8 +313,9 @@ impl PluginResponse {
     pub fn parse(value: Value, task: &PluginTask, who: &str) -> Result<PluginResponse> {
         let wrong = |what: String| Err(Error::new(ErrorCode::FailedPrecondition, format!("{who} {what}")));
         let failed = |error: &str| wrong(format!("failed: {}", truncate_error(error)));
-        if let Some(other) = shape::describe_other(&value, task) {
-            return wrong(format!("sent {other}, but {}", shape::expected(task)));
+        let expected = task.expected();
+        if let Some(other) = expected.describe_other(&value) {
+            return wrong(format!("sent {other}, but {}", expected.sentence()));
         }
         // Accepts the error of a model server that a plugin passes on: `{"error": {"message": ...}}`.
         if let Some(error) = value["error"]["message"].as_str() {
@@ -312,7 +326,7 @@ impl PluginResponse {
             Err(error) => {
                 // Truncates the message, because it quotes the invalid value, which may be long.
                 let error = truncate_error(&error.to_string());
-                return wrong(format!("sent a response with a wrong field: {error}; {}", shape::expected(task)));
+                return wrong(format!("sent a response with a wrong field: {error}; {}", expected.sentence()));
             }
         };
         match &response.error {

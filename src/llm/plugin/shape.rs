@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::llm::plugin::protocol::PluginTask;
-
 /// Maximum number of characters of an output that an error message quotes.
 const MAX_QUOTED_CHARS: usize = 120;
 /// Maximum number of field names that an error message lists.
@@ -33,15 +31,14 @@ const OTHER_PROTOCOLS: [(&[&str], &str); 14] = [
 const RESPONSE_FIELDS: [&str; 7] =
     ["query_ir_v1", "axql", "answer", "added_proposals", "schema_hint_updates", "tool_call", "final_answer"];
 
-/// Returns what the task expects, as the end of a sentence.
-pub(super) fn expected(task: &PluginTask) -> String {
-    let fields = match task {
-        PluginTask::ToQuery { .. } => "`query_ir_v1` or `axql`",
-        PluginTask::Answer { .. } => "`answer`",
-        PluginTask::AugmentProposals { .. } => "`added_proposals` or `schema_hint_updates`",
-        PluginTask::ToolLoopStep { .. } => "`tool_call` or `final_answer`",
-    };
-    format!("the task `{}` expects one JSON object with {fields}", task.kind())
+/// What the response to a task must have.
+pub(super) struct Expected {
+    /// Name of the task.
+    pub(super) task: &'static str,
+    /// The response must have one of these fields.
+    pub(super) fields: &'static [&'static str],
+    /// Whether the response may also have none of them.
+    pub(super) may_be_empty: bool,
 }
 
 /// Parses the whole output of a plugin as one JSON document.
@@ -91,42 +88,42 @@ fn describe_text(text: &str) -> Option<String> {
     }
 }
 
-/// Returns what a JSON value is that is no response to the task; `None` if it may be one.
-pub(super) fn describe_other(value: &Value, task: &PluginTask) -> Option<String> {
-    let map = match value {
-        Value::Object(map) => map,
-        Value::Array(items) => return Some(format!("a JSON list of {} items", items.len())),
-        Value::String(_) => return Some("a JSON string".into()),
-        Value::Number(_) | Value::Bool(_) | Value::Null => return Some(format!("`{value}`")),
-    };
-    let has = |field: &str| map.get(field).is_some_and(|it| !it.is_null());
-    if answers(map, task) {
-        return None;
+impl Expected {
+    /// Returns what the task expects, as the end of a sentence.
+    pub(super) fn sentence(&self) -> String {
+        let fields: Vec<String> = self.fields.iter().map(|it| format!("`{it}`")).collect();
+        let fields = match fields.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            _ => fields.concat(),
+        };
+        format!("the task `{}` expects one JSON object with {fields}", self.task)
     }
-    let other = OTHER_PROTOCOLS.iter().find(|(fields, _)| fields.iter().all(|it| has(it)));
-    if let Some((_, what)) = other {
-        return Some((*what).into());
-    }
-    if has("error") || matches!(task, PluginTask::AugmentProposals { .. }) && is_empty_response(map) {
-        return None;
-    }
-    Some(match RESPONSE_FIELDS.iter().find(|it| has(it)) {
-        Some(field) => format!("the response to another task (`{field}`)"),
-        None if map.is_empty() => "an empty JSON object".into(),
-        None => format!("a JSON object with {}", field_list(map)),
-    })
-}
 
-/// Returns whether an object has a field that answers the task.
-fn answers(map: &Map<String, Value>, task: &PluginTask) -> bool {
-    let fields: &[&str] = match task {
-        PluginTask::ToQuery { .. } => &["query_ir_v1", "axql"],
-        // Accepts the fields of a later version, with which a plugin may call a tool first.
-        PluginTask::Answer { .. } => &["answer", "tool_call", "final_answer"],
-        PluginTask::AugmentProposals { .. } => &["added_proposals", "schema_hint_updates"],
-        PluginTask::ToolLoopStep { .. } => &["tool_call", "final_answer"],
-    };
-    fields.iter().any(|it| map.get(*it).is_some_and(|it| !it.is_null()))
+    /// Returns what a JSON value is that is no response to the task; `None` if it may be one.
+    pub(super) fn describe_other(&self, value: &Value) -> Option<String> {
+        let map = match value {
+            Value::Object(map) => map,
+            Value::Array(_) => return Some("a JSON list".into()),
+            Value::String(_) => return Some("a JSON string".into()),
+            Value::Number(_) | Value::Bool(_) | Value::Null => return Some(format!("`{value}`")),
+        };
+        let has = |field: &str| map.get(field).is_some_and(|it| !it.is_null());
+        if self.fields.iter().any(|it| has(it)) {
+            return None;
+        }
+        let other = OTHER_PROTOCOLS.iter().find(|(fields, _)| fields.iter().all(|it| has(it)));
+        if let Some((_, what)) = other {
+            return Some((*what).into());
+        }
+        if has("error") || self.may_be_empty && is_empty_response(map) {
+            return None;
+        }
+        Some(match RESPONSE_FIELDS.iter().find(|it| has(it)) {
+            Some(field) => format!("the response to another task (`{field}`)"),
+            None if map.is_empty() => "an empty JSON object".into(),
+            None => format!("a JSON object with {}", field_list(map)),
+        })
+    }
 }
 
 /// Returns whether an object has at most remarks, which is a response that proposes nothing.
@@ -146,75 +143,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::llm::plugin::{PluginResponse, SchemaHints};
-
-    fn step() -> PluginTask {
-        PluginTask::ToolLoopStep {
-            question: "q".into(),
-            schema: SchemaHints::default(),
-            tools: Vec::new(),
-            transcript: Vec::new(),
-            refused: None,
-        }
-    }
-
-    fn query() -> PluginTask {
-        PluginTask::ToQuery { question: "q".into(), schema: SchemaHints::default() }
-    }
-
-    fn augment() -> PluginTask {
-        PluginTask::AugmentProposals { proposals: json!({}), evidence_chunks: None, max_new_proposals: 1 }
-    }
-
-    #[test]
-    fn shapes_of_other_protocols_are_named() {
-        let text = || json!([{ "type": "text", "text": "31 kg" }]);
-        let said = || json!({ "role": "assistant", "content": "31 kg" });
-        for (response, what) in [
-            (json!({ "object": "chat.completion", "choices": [{ "message": said() }] }), "OpenAI chat completion"),
-            (json!({ "object": "response", "output": text(), "error": null }), "OpenAI response"),
-            (json!({ "tool_calls": [{ "function": { "name": "axql_run", "arguments": "{}" } }] }), "OpenAI tool calls"),
-            (json!({ "jsonrpc": "2.0", "id": 1, "result": {} }), "MCP"),
-            (json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "no" } }), "MCP"),
-            (json!({ "content": text(), "isError": false }), "MCP tool"),
-            (json!({ "type": "message", "role": "assistant", "content": text(), "stop_reason": "x" }), "Anthropic"),
-            (json!({ "model": "m", "message": said(), "done": true }), "Ollama"),
-            (json!({ "model": "m", "response": "31 kg", "done": true }), "Ollama"),
-            (json!({ "candidates": [] }), "Gemini"),
-            (said(), "chat message"),
-            (json!({ "protocol": "axiograph_llm_plugin_v3", "task": { "kind": "tool_loop_step" } }), "request itself"),
-            (json!({ "tool": "axql_run", "args": {} }), "step of the transcript"),
-            (json!({ "axql": "select ?x where ?x is Node" }), "the response to another task (`axql`)"),
-            (json!({ "answer": "31 kg" }), "the response to another task (`answer`)"),
-            (json!({}), "an empty JSON object"),
-            (json!([1, 2]), "a JSON list of 2 items"),
-            (json!("31 kg"), "a JSON string"),
-            (json!(null), "`null`"),
-            (json!({ "reply": "31 kg", "ok": true }), "a JSON object with `reply`, `ok`"),
-        ] {
-            let error = PluginResponse::parse(response.clone(), &step(), "the plugin").unwrap_err();
-            let (begin, end) = ("the plugin sent ", "expects one JSON object with `tool_call` or `final_answer`");
-            assert!(error.message.starts_with(begin) && error.message.ends_with(end), "{response}: {error}");
-            assert!(error.message.contains(what), "{response}: {error}");
-        }
-        let error = PluginResponse::parse(json!({ "final_answer": { "answer": "x" } }), &query(), "it").unwrap_err();
-        assert!(error.message.contains("`final_answer`") && error.message.contains("`axql`"), "{error}");
-    }
-
-    #[test]
-    fn responses_with_further_fields_are_not_other_shapes() {
-        for (task, response) in [
-            (step(), json!({ "tool_call": { "name": "db_summary" }, "choices": [], "role": "x", "content": "y" })),
-            (query(), json!({ "axql": "x", "jsonrpc": "2.0" })),
-            (augment(), json!({})),
-            (augment(), json!({ "notes": ["nothing to add"], "error": null })),
-            (augment(), json!({ "added_proposals": [] })),
-        ] {
-            assert_eq!(describe_other(&response, &task), None, "{response}");
-            PluginResponse::parse(response.clone(), &task, "it").unwrap_or_else(|it| panic!("{response}: {it}"));
-        }
-        assert!(describe_other(&json!({ "proposals": [] }), &augment()).is_some());
-    }
 
     #[test]
     fn output_that_is_not_one_document_is_described() {
@@ -243,7 +171,8 @@ mod tests {
     #[test]
     fn long_field_names_are_cut() {
         let wide: Map<String, Value> = (0..50).map(|it| (format!("{it}{}", "x".repeat(9_000)), json!(1))).collect();
-        let said = describe_other(&Value::Object(wide), &step()).unwrap();
+        let step = Expected { task: "step", fields: &["tool_call"], may_be_empty: false };
+        let said = step.describe_other(&Value::Object(wide)).unwrap();
         assert!(said.len() < 400 && said.ends_with("and more"), "{said}");
     }
 }
