@@ -45,7 +45,7 @@ def next_step(task):
 
 
 def add_proposals(task):
-    machined = [it for it in task["proposals"]["proposals"] if it.get("attributes", {}).get("domain") == "machining"]
+    machined = [it for it in task["proposals"]["proposals"] if (it.get("attributes") or {}).get("domain") == "machining"]
     guess = {
         "kind": "Entity",
         "proposal_id": "guess-1",
