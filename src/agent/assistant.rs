@@ -152,7 +152,8 @@ impl Assistant {
         ensure_bounds(&bounds)?;
         let allowed = self.time_limit(Some(bounds.time), bounds.time)?;
         let bounds = Bounds { time: allowed.time, ..bounds };
-        let (reasoner, model) = self.open_reasoner(&request.over, bounds.time)?;
+        let choice = self.resolve_backend(&request.over)?;
+        let (reasoner, model) = self.open_chosen(&choice, bounds.time)?;
         let registered = tools::register_tools(&self.shared.tools, &self.scope)?;
         let _place = self.take_task_slot()?;
         let steps = ToolLoop {
@@ -162,6 +163,8 @@ impl Assistant {
             witness: &*self.shared.witness,
             scope: &self.scope,
             bounds,
+            // A plugin decides itself which tools it calls; a model gets the passages that most questions need.
+            prefetch: choice.backend != BackendKind::Command || request.prefetch || self.shared.config.llm.prefetch,
         };
         let mut report = steps.run(request.question.trim()).await;
         report.notes.extend(allowed.note);
@@ -339,9 +342,12 @@ impl Assistant {
     }
 
     fn open_reasoner(&self, over: &Override, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
-        let choice = self.resolve_backend(over)?;
+        self.open_chosen(&self.resolve_backend(over)?, time)
+    }
+
+    fn open_chosen(&self, choice: &BackendChoice, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
         let model = Some(choice.model_name(&self.shared.config)).filter(|it| !it.is_empty());
-        Ok((self.open_reasoner_of(&choice, time)?, model))
+        Ok((self.open_reasoner_of(choice, time)?, model))
     }
 
     fn open_reasoner_of(&self, choice: &BackendChoice, time: Duration) -> Result<Box<dyn Reasoner>> {

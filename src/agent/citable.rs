@@ -124,13 +124,16 @@ mod tests {
     fn only_things_with_an_id_can_be_cited() {
         let step = |result| TranscriptStep { tool: "t".into(), args: json!({}), result };
         let offered = CitableIndex::from_transcript(&[
-            step(json!({ "hits": [{ "citation": "notes.md, line 3", "text": "31 kg", "absolute_path": "/w/notes.md",
-                                    "anchor": { "line_start": 3, "line_end": 3 } }] })),
+            step(
+                json!({ "hits": [{ "id": "c7", "citation": "notes.md, line 3", "text": "31 kg", "path": "/w/notes.md",
+                                    "anchor": { "line_start": 3, "line_end": 3 } }] }),
+            ),
             step(json!({ "rows": [{ "?x": { "id": 128, "entity_type": "DocChunk", "name": "doc_proto_api_0" } }] })),
             step(json!({ "error": { "message": "x", "id": "refused" } })),
         ]);
         let hit = offered.get("notes.md, line 3").unwrap();
         assert_eq!((hit.path.as_deref(), hit.anchor.line_start), (Some("/w/notes.md"), Some(3)));
+        assert_eq!(offered.get("c7"), Some(hit));
         assert!(offered.get("DocChunk#128").is_some() && offered.get(" doc_proto_api_0 ").is_some());
         for missing in ["DocChunk#129", "31 kg", "refused", ""] {
             assert!(offered.get(missing).is_none(), "{missing}");

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::Reasoner;
 use crate::agent::redact;
 use crate::error::{Error, Result};
-use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
+use crate::llm::plugin::{PluginRequest, PluginTask, RefusedAnswer, SchemaHints, ToolOffer, TranscriptStep};
 use crate::machine::block_in_place;
 
 /// Once the results in a transcript exceed this many bytes, older results are shortened more.
@@ -37,8 +37,8 @@ pub(super) async fn fit_request(
 /// Shortens a task to a size limit. Returns the task, and notes about what was left out.
 fn fit_task(task: PluginTask, room: ContextBudget) -> Result<(PluginTask, BTreeSet<&'static str>)> {
     match task {
-        PluginTask::ToolLoopStep { question, schema, tools, transcript } => {
-            fit_step(room, &Step { question, schema, tools, transcript })
+        PluginTask::ToolLoopStep { question, schema, tools, transcript, refused } => {
+            fit_step(room, &Step { question, schema, tools, transcript, refused })
         }
         task if room.fits(&task) => Ok((task, BTreeSet::new())),
         PluginTask::ToQuery { question, schema } => fit_query(room, question, &schema),
@@ -139,6 +139,7 @@ struct Step {
     schema: SchemaHints,
     tools: Vec<ToolOffer>,
     transcript: Vec<TranscriptStep>,
+    refused: Option<RefusedAnswer>,
 }
 
 /// How much of each part of an agent step the reasoner is shown.
@@ -204,7 +205,8 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
         tools.iter_mut().for_each(|it| remove_descriptions(&mut it.args_schema));
     }
     let (question, schema) = (step.question.clone(), step.schema.clone().truncate(extent.names));
-    (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls }, cuts)
+    let refused = step.refused.clone();
+    (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls, refused }, cuts)
 }
 
 /// Removes the descriptions from a JSON Schema, because the names of the arguments mostly suffice. An argument named
@@ -234,17 +236,18 @@ fn cut_result(result: &Value, most: usize) -> Value {
     json!({ "truncated": true, "bytes": whole.len(), "beginning": &whole[..end] })
 }
 
-/// Returns the object with shorter lists; `None` if it still exceeds `most` bytes.
+/// Returns the object with shorter lists, also in the objects of its fields; `None` if it still exceeds `most` bytes.
 fn shorten_lists(result: &Value, most: usize) -> Option<Value> {
     let map = result.as_object()?;
-    let longest = map.iter().filter_map(|(_, it)| Some(it.as_array()?.len())).max()?;
-    let mut kept = longest;
+    let nested = map.values().filter_map(Value::as_object);
+    let mut kept = std::iter::once(map).chain(nested).filter_map(longest_list).max()?;
     while kept > 1 {
         kept = kept * 2 / 3;
         let mut fewer = map.clone();
-        for list in fewer.values_mut().filter_map(Value::as_array_mut) {
-            list.truncate(kept);
+        for inner in fewer.values_mut().filter_map(Value::as_object_mut) {
+            truncate_lists(inner, kept);
         }
+        truncate_lists(&mut fewer, kept);
         fewer.insert("truncated".into(), true.into());
         let fewer = Value::Object(fewer);
         if fewer.to_string().len() <= most {
@@ -252,6 +255,18 @@ fn shorten_lists(result: &Value, most: usize) -> Option<Value> {
         }
     }
     None
+}
+
+fn longest_list(map: &Map<String, Value>) -> Option<usize> {
+    map.values().filter_map(|it| Some(it.as_array()?.len())).max()
+}
+
+/// Keeps the first `most` items of each list of an object. Sets `truncated` if a list was longer.
+fn truncate_lists(map: &mut Map<String, Value>, most: usize) {
+    if longest_list(map).is_some_and(|it| it > most) {
+        map.values_mut().filter_map(Value::as_array_mut).for_each(|it| it.truncate(most));
+        map.insert("truncated".into(), true.into());
+    }
 }
 
 #[cfg(test)]
@@ -270,7 +285,7 @@ mod tests {
         let tools = vec![ToolOffer { name: "find".into(), description: "finds".into(), args_schema: parameters }];
         let types = (0..500).map(|it| format!("Type{it}")).collect();
         let schema = SchemaHints { types, ..SchemaHints::default() };
-        PluginTask::ToolLoopStep { question: "who?".into(), schema, tools, transcript }
+        PluginTask::ToolLoopStep { question: "who?".into(), schema, tools, transcript, refused: None }
     }
 
     fn rows(count: usize) -> PluginTask {
@@ -378,6 +393,13 @@ mod tests {
         let short = cut_result(&json!({ "hits": hits }), 1_000);
         assert!(short.to_string().len() <= 1_000 && short["truncated"] == true, "{short}");
         assert!(short["hits"].as_array().unwrap().len() > 3);
+        // The rows of a query stand twice in its result, and both lists become shorter.
+        let rows: Vec<Value> = (0..100).map(|it| json!({ "?x": { "id": it, "name": "a name" } })).collect();
+        let results = json!({ "vars": ["?x"], "rows": rows, "truncated": false });
+        let run = cut_result(&json!({ "rows": rows, "query": "select ?x", "results": results }), 1_500);
+        let (outer, inner) = (run["rows"].as_array().unwrap(), run["results"]["rows"].as_array().unwrap());
+        assert!(outer == inner && !inner.is_empty() && run.to_string().len() <= 1_500, "{run}");
+        assert_eq!((&run["results"]["truncated"], &run["query"]), (&json!(true), &json!("select ?x")));
         let text = cut_result(&json!({ "text": "ä".repeat(5_000) }), 1_000);
         assert!(text["truncated"] == true && text["beginning"].as_str().unwrap().len() <= 1_000);
         assert_eq!(cut_result(&json!({ "a": 1 }), 100), json!({ "a": 1 }));

@@ -11,7 +11,7 @@ use crate::agent::tools::{RUN_TOOL, SUMMARY_TOOL};
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph;
 use crate::llm::RegisteredTools;
-use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints};
+use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, TranscriptStep};
 
 /// Maximum number of schema names of each kind, such as types or relations, that a reasoner is shown.
 const MAX_NAMES: usize = 200;
@@ -48,20 +48,31 @@ pub(super) async fn query_question(
     tools: &RegisteredTools,
     question: &str,
 ) -> Result<QueryResult> {
+    Ok(run_question(reasoner, model, tools, question).await?.0)
+}
+
+/// Returns the question with the query that was run for it, and the call of the query tool.
+async fn run_question(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    tools: &RegisteredTools,
+    question: &str,
+) -> Result<(QueryResult, TranscriptStep)> {
     let schema = read_schema(tools).await;
     let mut notes = Vec::new();
     let thinker = ReasonerHandle { reasoner, model, notes: &mut notes };
-    let (query, results) = find_rows(thinker, tools, question, &schema).await?;
-    Ok(QueryResult { question: question.into(), query, results, notes, model: reasoner.name() })
+    let (query, ran) = find_rows(thinker, tools, question, &schema).await?;
+    let results = protocol_rows(&ran.result);
+    Ok((QueryResult { question: question.into(), query, results, notes, model: reasoner.name() }, ran))
 }
 
-/// Returns a graph query for a question, and the results of the query.
+/// Returns a graph query for a question, and the call of the query tool that ran it.
 async fn find_rows(
     mut thinker: ReasonerHandle<'_>,
     tools: &RegisteredTools,
     question: &str,
     schema: &SchemaHints,
-) -> Result<(Value, Value)> {
+) -> Result<(Value, TranscriptStep)> {
     if !tools.contains(RUN_TOOL) {
         return Err(Error::new(ErrorCode::FailedPrecondition, "there is no graph to query")
             .hint("`vic llm agent` searches the files instead"));
@@ -70,11 +81,11 @@ async fn find_rows(
     for attempt in 1.. {
         let task = PluginTask::ToQuery { question: asked_for.clone(), schema: schema.clone() };
         let (query, args) = chosen_query(thinker.think(task).await?);
-        match tools.run(RUN_TOOL, args).await {
-            Ok(results) => {
-                let told = results["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        match tools.run(RUN_TOOL, args.clone()).await {
+            Ok(result) => {
+                let told = result["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
                 thinker.notes.extend(told.map(sanitize));
-                return Ok((query, protocol_rows(&results)));
+                return Ok((query, TranscriptStep { tool: RUN_TOOL.into(), args, result }));
             }
             Err(error) if attempt == 1 => {
                 thinker.notes.push(sanitize(&format!("the first query failed: {error}")));
@@ -96,14 +107,14 @@ pub(super) async fn answer_question(
     tools: &RegisteredTools,
     question: &str,
 ) -> Result<AnsweredQuery> {
-    let mut asked = query_question(reasoner, model.clone(), tools, question).await?;
+    let (mut asked, ran) = run_question(reasoner, model.clone(), tools, question).await?;
     let (query, results) = (asked.query.clone(), asked.results.clone());
     let task = PluginTask::Answer { question: question.into(), query, results };
     let mut thinker = ReasonerHandle { reasoner, model, notes: &mut asked.notes };
     let response = thinker.think(task).await?;
     let schema = if response.tool_call.is_some() { read_schema(tools).await } else { SchemaHints::default() };
     let guest = PluginTools { tools, question, schema: &schema };
-    let answer = guest.answer_calls(&mut thinker, response, &asked.query, &asked.results).await?;
+    let answer = guest.answer_calls(&mut thinker, response, ran).await?;
     Ok(AnsweredQuery { asked, answer })
 }
 

@@ -20,6 +20,7 @@ mod graph_tools;
 mod limits;
 mod plugin_tools;
 mod proposals;
+mod ran_queries;
 mod reasoner_handle;
 mod reasoners;
 mod redact;

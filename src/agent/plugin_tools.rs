@@ -5,11 +5,8 @@
 //! tool loop steps, with the rows as the first result, until it answers. A plugin with only version 2 never calls a tool and
 //! is not affected.
 
-use serde_json::{Value, json};
-
 use crate::agent::reasoner_handle::ReasonerHandle;
 use crate::agent::sanitize::sanitize;
-use crate::agent::tools::RUN_TOOL;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};
@@ -25,7 +22,7 @@ pub(super) struct PluginTools<'a> {
 }
 
 impl PluginTools<'_> {
-    /// Runs the tool calls of a plugin until it answers. `query` and `results` come from the answer task.
+    /// Runs the tool calls of a plugin until it answers. `ran` is the call that gave the rows of the answer task.
     ///
     /// # Errors
     /// `ResourceExhausted` after too many calls, and errors of the plugin.
@@ -33,14 +30,9 @@ impl PluginTools<'_> {
         &self,
         thinker: &mut ReasonerHandle<'_>,
         mut response: PluginResponse,
-        query: &Value,
-        results: &Value,
+        ran: TranscriptStep,
     ) -> Result<String> {
-        let mut transcript = vec![TranscriptStep {
-            tool: RUN_TOOL.into(),
-            args: json!({ "axql": query["axql"] }),
-            result: results.clone(),
-        }];
+        let mut transcript = vec![ran];
         for _call in 0..=MAX_CALLS {
             let Some(call) = response.tool_call.take() else {
                 let end = response.final_answer.map(|it| it.answer).or(response.answer);
@@ -55,6 +47,7 @@ impl PluginTools<'_> {
                 schema: self.schema.clone(),
                 tools: self.tools.bindings().iter().map(ToolOffer::from).collect(),
                 transcript: transcript.clone(),
+                refused: None,
             };
             response = thinker.think(task).await?;
         }

@@ -51,6 +51,7 @@ mod tests {
             schema: SchemaHints::default(),
             tools: Vec::new(),
             transcript,
+            refused: None,
         };
         check(step(vec![call]));
         let chunks = [("c1".to_string(), format!("The token:\n{VALUE}"))];

@@ -54,8 +54,13 @@ impl ToolProvider for FakeTools {
                 json!({ "hits": self.documents.iter().enumerate().map(hit).collect::<Vec<_>>() })
             }
             _ if arguments["axql"] == "wrong" => return Err(Error::invalid("1:1: found `wrong`, expected `select`")),
-            _ => json!({ "vars": ["?x"], "rows": [{ "?x": { "id": 2, "entity_type": "Node", "name": "b" } }],
-                         "truncated": false, "elapsed_ms": 1 }),
+            _ => {
+                let query = arguments["axql"].as_str().unwrap_or("select ?x where ?x is Node limit 20");
+                let rows = json!([{ "?x": { "id": 2, "entity_type": "Node", "name": "b" } }]);
+                let results = json!({ "vars": ["?x"], "rows": rows, "truncated": false });
+                json!({ "vars": ["?x"], "rows": rows, "truncated": false, "elapsed_ms": 1, "query": query,
+                        "results": results })
+            }
         })
     }
 }

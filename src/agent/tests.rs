@@ -1,6 +1,7 @@
 //! Tests of agents: vic runs a model's tool calls only within limits, and shows only answers whose citations it has checked.
 
 mod callers;
+mod plugin_loop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +18,14 @@ use crate::error::ErrorCode;
 use crate::model::Scope;
 
 async fn agent(reasoner: &dyn Reasoner, tools: Arc<FakeTools>, bounds: Bounds) -> AgentReport {
+    run_loop(reasoner, tools, bounds, true).await
+}
+
+async fn run_loop(reasoner: &dyn Reasoner, tools: Arc<FakeTools>, bounds: Bounds, prefetch: bool) -> AgentReport {
     let shared: Arc<dyn ToolProvider> = tools;
     let registered = register_tools(&shared, &Scope::All).unwrap();
-    let steps =
-        ToolLoop { reasoner, model: None, tools: &registered, witness: &FakeWitness, scope: &Scope::All, bounds };
-    steps.run("how heavy was the hive").await
+    let (tools, witness, scope) = (&registered, &FakeWitness, &Scope::All);
+    ToolLoop { reasoner, model: None, tools, witness, scope, bounds, prefetch }.run("how heavy was the hive").await
 }
 
 fn hive() -> Arc<FakeTools> {
@@ -65,12 +69,24 @@ async fn uncited_answer_is_sent_back_once_then_withheld() {
     assert_eq!(report.ended, Ending::Uncited);
     assert_eq!(report.answer, "\"The hive weighed 31 kg.\" (doc0.md, line 1)");
     assert!(
-        !report.citations.is_empty() && report.notes.iter().any(|it| it.contains("not shown")),
+        !report.citations.is_empty() && report.notes.iter().any(|it| it.contains("were refused")),
         "{:?}",
         report.notes
     );
-    let second = serde_json::to_string(&twice.asked.lock().unwrap()[1]).unwrap();
-    assert!(second.contains("cites nothing that a tool gave"));
+    // The report holds what the model said and why it was refused, and the second request holds the first refusal.
+    let refused: Vec<_> = report.refused.iter().map(|it| (it.answer.as_str(), it.reason.as_str())).collect();
+    let expected =
+        [("It was blue.", "cites no result and names no query"), ("It was blue.", "cites nothing that a tool gave")];
+    assert_eq!(refused, expected);
+    assert_eq!(report.refused[1].citations, ["made up"]);
+    let asked = serde_json::to_value(&*twice.asked.lock().unwrap()).unwrap();
+    assert_eq!(
+        (asked[0]["task"].get("refused"), &asked[1]["task"]["refused"]["answer"]),
+        (None, &json!("It was blue."))
+    );
+    // Only calls of tools stand in the transcript.
+    assert_eq!(asked[1]["task"]["transcript"], asked[0]["task"]["transcript"]);
+    assert_eq!(report.transcript.len(), 2);
     let better = ScriptedReasoner::new(vec![end("31 kg.", &[]), end("31 kg.", &["doc0.md, line 1"])]);
     assert_eq!(agent(&better, hive(), Bounds::default()).await.ended, Ending::Answered);
 }
@@ -85,6 +101,8 @@ async fn nothing_found_is_an_ending_without_made_up_text() {
                 .await;
         assert_eq!((report.ended, report.answer.as_str(), report.steps), (Ending::NothingFound, nothing, 1), "{said}");
         assert!(report.citations.is_empty());
+        let refused: Vec<_> = report.refused.iter().map(|it| it.answer.as_str()).collect();
+        assert_eq!(refused, if said == "It was blue." { vec![said] } else { vec![] });
     }
     let made_up = ScriptedReasoner::new(vec![end("It was blue.", &["made up"])]);
     let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
@@ -125,14 +143,14 @@ async fn citation_of_changed_file_is_rejected() {
     let shared: Arc<dyn ToolProvider> = Arc::new(Changed(FakeTools::default()));
     let registered = register_tools(&shared, &Scope::All).unwrap();
     let reasoner = ScriptedReasoner::new(vec![end("31 kg.", &["c"]), end("31 kg.", &["c"])]);
-    let bounds = Bounds::default();
     let steps = ToolLoop {
         reasoner: &reasoner,
         model: None,
         tools: &registered,
         witness: &FakeWitness,
         scope: &Scope::All,
-        bounds,
+        bounds: Bounds::default(),
+        prefetch: true,
     };
     let report = steps.run("how heavy").await;
     assert!(report.ended == Ending::Uncited && report.citations.is_empty(), "{report:?}");
@@ -249,7 +267,8 @@ async fn injected_documents_cause_no_call_write_or_link() {
         }
         assert!(report.transcript.len() > 2, "{number}: the model obeyed, or the test proves nothing");
         assert_eq!(report.ended, Ending::Answered, "{number}");
-        for text in [&report.answer].into_iter().chain(&report.notes).chain(&report.queries) {
+        let refused = report.refused.iter().map(|it| &it.answer);
+        for text in [&report.answer].into_iter().chain(&report.notes).chain(&report.queries).chain(refused) {
             assert!(is_inert(text), "{number}: {text:?}");
         }
     }
@@ -301,6 +320,10 @@ async fn plugin_may_call_offered_tools_before_answering() {
     );
     let told: Vec<_> = asked["task"]["transcript"].as_array().unwrap().iter().map(|it| it["tool"].clone()).collect();
     assert_eq!(told, ["axql_run", "semantic_search"]);
+    // The first step is the call that vic made, with its whole result.
+    let first = &asked["task"]["transcript"][0];
+    assert_eq!((&first["args"], &first["result"]["query"]), (&query, &query["axql"]));
+    assert_eq!(first["result"]["results"]["rows"][0]["?x"]["name"], "b");
     // A plugin that never answers is stopped.
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
     let endless = ScriptedReasoner::new(std::iter::once(query).chain((0..50).map(again)).collect());

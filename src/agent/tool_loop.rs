@@ -1,9 +1,11 @@
 //! The agent loop behind `vic llm agent`: the reasoner names a tool and vic runs it, until the reasoner answers or a limit
 //! is reached.
 //!
-//! Before the first step vic itself calls `db_summary` and searches for the question (`semantic_search`). An answer must
-//! cite results of tools; an uncited answer is sent back once. If the loop ends without an answer, the report quotes the
-//! best passages instead, and says why. If the tools found nothing, the report says only that.
+//! For a model vic itself calls `db_summary` and searches for the question (`semantic_search`) before the first step; the
+//! transcript of a plugin is empty at its first step, unless the user asks for that search. An answer must cite results of
+//! tools, or name graph queries that ran; any other answer is refused and sent back once. If the loop ends without an
+//! answer, the report quotes the best passages instead, and holds the refused answers with the reasons. If the tools found
+//! nothing, the report says only that.
 
 use std::time::Instant;
 
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::agent::citable::CitableIndex;
 use crate::agent::citations::{self, PassageVerifier, VerifiedCitation};
-use crate::agent::graph_query::schema_names;
+use crate::agent::graph_query::{read_schema, schema_names};
+use crate::agent::ran_queries::RanQueries;
 use crate::agent::reasoners::{Reasoner, rules};
 use crate::agent::sanitize::sanitize;
 use crate::agent::tools::{SEARCH_TOOL, SUMMARY_TOOL};
@@ -20,14 +23,17 @@ use crate::agent::{context_budget, limits};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
-    FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
+    FinalAnswer, PluginRequest, PluginResponse, PluginTask, RefusedAnswer, SchemaHints, ToolInvocation, ToolOffer,
+    TranscriptStep,
 };
 use crate::model::Scope;
 use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
-/// The transcript records a rejected answer as a call of a tool with this name.
-const REJECTED_ANSWER: &str = "final_answer";
+/// Maximum number of characters of a refused answer that the report and the next request repeat.
+const MAX_REFUSED_CHARS: usize = 2_000;
+/// Maximum number of citations of a refused answer that the report and the next request repeat.
+const MAX_REFUSED_CITATIONS: usize = 20;
 /// The loop ends as stuck after this many failed tool calls in a row.
 const MAX_FAILURES: u32 = 3;
 /// Maximum number of calls with the same tool and arguments. Another such call ends the loop as stuck.
@@ -37,11 +43,11 @@ const MAX_REPEATS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The reasoner answered with at least one verified citation.
+    /// The reasoner answered with at least one verified citation, or from graph queries that ran.
     Answered,
     /// The tools found nothing, or nothing that answers the question.
     NothingFound,
-    /// The reasoner answered without a verified citation, even after the answer was sent back once.
+    /// The reasoner answered without a verified citation or query, even after the answer was sent back once.
     Uncited,
     /// The limit on steps was reached.
     Steps,
@@ -75,8 +81,10 @@ pub struct AgentReport {
     pub answer: String,
     /// The verified citations.
     pub citations: Vec<VerifiedCitation>,
-    /// Queries that the reasoner says it ran; vic does not check this list.
+    /// The queries that prove the answer; each of them ran.
     pub queries: Vec<String>,
+    /// The answers of the reasoner that were refused, as plain text, with the reasons.
+    pub refused: Vec<RefusedAnswer>,
     /// Notes for the caller, including problems.
     pub notes: Vec<String>,
     /// How the run ended.
@@ -91,7 +99,7 @@ pub struct AgentReport {
     pub tokens: u64,
     /// Duration in milliseconds.
     pub elapsed_ms: u64,
-    /// Every tool call with its result, including the calls that vic made before the first step.
+    /// Every tool call with its result, including the calls that vic made before the first step, if any.
     pub transcript: Vec<TranscriptStep>,
 }
 
@@ -103,6 +111,8 @@ pub(super) struct ToolLoop<'a> {
     pub(super) witness: &'a dyn PassageVerifier,
     pub(super) scope: &'a Scope,
     pub(super) bounds: Bounds,
+    /// Whether vic summarises the graph and searches for the question before the first step.
+    pub(super) prefetch: bool,
 }
 
 /// The mutable state of one run of the agent loop.
@@ -115,7 +125,7 @@ struct LoopState {
     steps: u32,
     tokens: u64,
     failures: u32,
-    sent_back: bool,
+    refused: Vec<RefusedAnswer>,
     error: Option<Problem>,
     begun: Instant,
 }
@@ -142,7 +152,7 @@ impl ToolLoop<'_> {
             steps: 0,
             tokens: 0,
             failures: 0,
-            sent_back: false,
+            refused: Vec::new(),
             error: None,
             begun: Instant::now(),
         };
@@ -158,7 +168,10 @@ impl ToolLoop<'_> {
     }
 
     async fn steps(&self, state: &mut LoopState) -> StepOutcome {
-        self.prefetch(state).await;
+        match self.prefetch {
+            true => self.prefetch(state).await,
+            false => state.hints = read_schema(self.tools).await,
+        }
         loop {
             if state.steps >= self.bounds.steps {
                 return StepOutcome::End(Ending::Steps);
@@ -176,7 +189,7 @@ impl ToolLoop<'_> {
         }
     }
 
-    /// Calls the summary and the search tool before the first step, because every question needs their results.
+    /// Calls the summary and the search tool before the first step, because most questions need their results.
     async fn prefetch(&self, state: &mut LoopState) {
         if self.tools.contains(SUMMARY_TOOL) {
             let summary = self.call(state, SUMMARY_TOOL, json!({})).await;
@@ -222,6 +235,7 @@ impl ToolLoop<'_> {
             schema: state.hints.clone(),
             tools: state.offers.clone(),
             transcript: state.transcript.clone(),
+            refused: state.refused.last().cloned(),
         };
         let (request, cuts) =
             context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
@@ -261,29 +275,39 @@ impl ToolLoop<'_> {
         result
     }
 
-    /// Verifies the citations of an answer. An uncited answer is sent back once.
-    async fn check_answer(&self, state: &mut LoopState, answer: FinalAnswer) -> StepOutcome {
+    /// Verifies the citations and queries of an answer. An answer that nothing proves is refused, and sent back once.
+    async fn check_answer(&self, state: &mut LoopState, mut answer: FinalAnswer) -> StepOutcome {
         let offered = CitableIndex::from_transcript(&state.transcript);
         let (cited, fallen) = citations::verify_citations(&answer.citations, &offered, self.witness, self.scope).await;
         if fallen > 0 {
             let is = if fallen == 1 { "citation was" } else { "citations were" };
             state.notes.push(format!("{fallen} {is} left out: not in any tool result, or the file has changed"));
         }
+        let ran = RanQueries::from_transcript(&state.transcript);
+        let proof = ran.proof_of(&answer);
+        let invented = answer.queries.iter().filter(|it| !ran.contains(it)).count();
+        if invented > 0 {
+            let is = if invented == 1 { "query was" } else { "queries were" };
+            state.notes.push(format!("{invented} {is} left out: not run, or failed"));
+        }
         if !cited.is_empty() {
+            answer.queries.retain(|it| ran.contains(it));
             return StepOutcome::Answer(answer, cited);
         }
-        // Reports that nothing was found, because an answer without any tool result is invented.
-        if rules::is_no_answer(&answer) || found_nothing(&state.transcript) {
+        if rules::is_no_answer(&answer) {
             return StepOutcome::End(Ending::NothingFound);
         }
-        if std::mem::replace(&mut state.sent_back, true) {
-            return StepOutcome::End(Ending::Uncited);
+        if !proof.is_empty() {
+            return StepOutcome::Answer(FinalAnswer { queries: proof, ..answer }, Vec::new());
         }
-        let why = "the answer cites nothing that a tool gave: answer again with ids of results, copied exactly";
-        let args = serde_json::to_value(&answer).unwrap_or_default();
-        let result = json!({ "error": { "kind": "uncited", "message": why } });
-        state.transcript.push(TranscriptStep { tool: REJECTED_ANSWER.into(), args, result });
-        StepOutcome::Step
+        // Without tool results, the model has invented its answer: reports that nothing was found.
+        if found_nothing(&state.transcript) {
+            state.refused.push(refused_answer(&answer, "rests on nothing: no tool found anything"));
+            return StepOutcome::End(Ending::NothingFound);
+        }
+        let is_second = !state.refused.is_empty();
+        state.refused.push(refused_answer(&answer, refusal_reason(&answer)));
+        if is_second { StepOutcome::End(Ending::Uncited) } else { StepOutcome::Step }
     }
 
     /// Builds the report of a loop without an answer: it quotes the best passages, and a note says why.
@@ -299,7 +323,7 @@ impl ToolLoop<'_> {
             Ending::Time => format!("no answer within {:?}", self.bounds.time),
             Ending::Tokens => format!("no answer within {} tokens", self.bounds.tokens),
             Ending::Stuck => "the model repeated its tool calls, or they kept failing".to_string(),
-            Ending::Uncited => "the model's answer is not shown: it cited nothing that was found".to_string(),
+            Ending::Uncited => "the model's answers were refused: nothing that was found proves them".to_string(),
             Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };
         state.notes.push(why);
@@ -324,6 +348,7 @@ impl ToolLoop<'_> {
                 .map(|it| VerifiedCitation { citation: sanitize(&it.citation), ..it })
                 .collect(),
             queries: answer.queries.iter().map(|it| sanitize(it)).collect(),
+            refused: state.refused.iter().map(sanitize_refused).collect(),
             notes,
             ended,
             error: state.error,
@@ -340,6 +365,32 @@ impl ToolLoop<'_> {
 fn found_nothing(transcript: &[TranscriptStep]) -> bool {
     let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY_TOOL).cloned().collect();
     CitableIndex::from_transcript(&found).is_empty()
+}
+
+/// Returns why an answer is refused whose citations and queries prove nothing.
+fn refusal_reason(answer: &FinalAnswer) -> &'static str {
+    match (answer.citations.is_empty(), answer.queries.is_empty()) {
+        (false, _) => "cites nothing that a tool gave",
+        (true, false) => "names no graph query that ran",
+        (true, true) => "cites no result and names no query",
+    }
+}
+
+fn refused_answer(answer: &FinalAnswer, reason: &str) -> RefusedAnswer {
+    let cut = |text: &String| text.chars().take(MAX_REFUSED_CHARS).collect::<String>();
+    RefusedAnswer {
+        answer: cut(&answer.answer),
+        citations: answer.citations.iter().take(MAX_REFUSED_CITATIONS).map(cut).collect(),
+        reason: reason.into(),
+    }
+}
+
+fn sanitize_refused(it: &RefusedAnswer) -> RefusedAnswer {
+    RefusedAnswer {
+        answer: sanitize(&it.answer),
+        citations: it.citations.iter().map(|it| sanitize(it)).collect(),
+        reason: it.reason.clone(),
+    }
 }
 
 fn tool_error_note(name: &str, error: &ToolError, refused: bool) -> String {

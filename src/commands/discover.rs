@@ -94,10 +94,15 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             for left_out in augmented["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
                 print_note(left_out);
             }
-            let (added, routed) = (augmented["added"].as_u64().unwrap_or(0), augmented["routed"].as_u64().unwrap_or(0));
+            let count = |name: &str| augmented[name].as_u64().unwrap_or(0);
+            let unproven = match count("unproven") {
+                0 => String::new(),
+                some => format!(" ({some} unproven)"),
+            };
+            let (added, routed) = (count("added"), count("routed"));
             let model = augmented["model"].as_str().unwrap_or_default();
             printer.line(&text::escape_controls(&format!(
-                "{added} proposals added, schema hints set for {routed}, by {model}"
+                "proposals added: {added}{unproven}; schema hints set: {routed}; model: {model}"
             )))
         }
         Command::Promote { proposals, out, name, min_confidence, only } => {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::export::drawing::render;
-use crate::graph::query::axql;
+use crate::graph::query::{answer, axql};
 use crate::graph::service::GraphService;
 use crate::graph::snapshot::view::View;
 use crate::graph::suggest;
@@ -213,7 +213,7 @@ pub async fn call_tool(service: &GraphService, name: &str, args: Value, scope: S
     let args = if args.is_null() { json!({}) } else { args };
     check_arguments(name, &args)?;
     let result = run_tool(&service.with_scope(scope), name, args).await?;
-    Ok(truncate(result))
+    Ok(truncate(result, MAX_RESULT_BYTES))
 }
 
 async fn run_tool(service: &GraphService, name: &str, args: Value) -> Result<Value> {
@@ -221,7 +221,8 @@ async fn run_tool(service: &GraphService, name: &str, args: Value) -> Result<Val
     let number = |key: &str, default: u32| args[key].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(default);
     match name {
         "semantic_search" => return passages::semantic_search(service, &text("query"), number("limit", 8)).await,
-        "axql_run" | "axql_elaborate" => return service.query(&query_request(name, &args)?).await,
+        "axql_run" => return run_query(service, &args).await,
+        "axql_elaborate" => return service.query(&query_request(name, &args)?).await,
         _ => (),
     }
     let view = service.view().await?;
@@ -267,6 +268,19 @@ async fn run_tool(service: &GraphService, name: &str, args: Value) -> Result<Val
     .await
 }
 
+/// Runs the query of `axql_run`. The result also has the query as AxQL (`query`), and its rows in the form of the answer task
+/// of the plugin protocol (`results`), because plugins read only these two.
+async fn run_query(service: &GraphService, args: &Value) -> Result<Value> {
+    let question = query_request("axql_run", args)?;
+    let query = answer::parse_question(&question)?.to_string();
+    // Halves the size limit, because the rows stand in the result twice.
+    let mut result = truncate(service.query(&question).await?, MAX_RESULT_BYTES / 2);
+    let results = json!({"vars": result["vars"], "rows": result["rows"], "truncated": result["truncated"]});
+    result["query"] = json!(query);
+    result["results"] = results;
+    Ok(result)
+}
+
 /// Makes the query of `axql_run`. The lower of the `limit` argument and the query's own limit applies.
 fn query_request(name: &str, args: &Value) -> Result<GraphQuestion> {
     let mut question = GraphQuestion { elaborate: name == "axql_elaborate", ..GraphQuestion::default() };
@@ -310,12 +324,12 @@ fn render_subgraph(view: &View, args: &Value) -> Result<Value> {
     render(view, shape, &extent)
 }
 
-/// Shortens a result that is too large: halves its largest entry until the result fits.
-fn truncate(mut result: Value) -> Value {
+/// Shortens a result of more than `most` bytes: halves its largest entry until the result fits.
+fn truncate(mut result: Value, most: usize) -> Value {
     let mut was_cut = false;
     // 64 rounds suffice, because every round halves an entry.
     for _ in 0..64 {
-        if json_size(&result) <= MAX_RESULT_BYTES {
+        if json_size(&result) <= most {
             break;
         }
         let Some(map) = result.as_object_mut() else { break };
@@ -324,7 +338,7 @@ fn truncate(mut result: Value) -> Value {
     }
     if was_cut {
         result["truncated"] = json!(true);
-        result["cut"] = json!(format!("the result had more than {MAX_RESULT_BYTES} bytes; narrow the request"));
+        result["cut"] = json!(format!("the result had more than {most} bytes; narrow the request"));
     }
     result
 }
@@ -380,11 +394,11 @@ mod tests {
     #[test]
     fn large_result_is_truncated_and_marked() {
         let rows: Vec<Value> = (0..10_000).map(|it| json!({"id": it, "name": "something"})).collect();
-        let result = truncate(json!({"rows": rows, "truncated": false}));
+        let result = truncate(json!({"rows": rows, "truncated": false}), MAX_RESULT_BYTES);
         assert!(json_size(&result) <= MAX_RESULT_BYTES + 200 && result["rows"].as_array().unwrap().len() > 500);
         assert_eq!(result["truncated"], true);
-        let result = truncate(json!({"text": "x".repeat(1 << 20)}));
+        let result = truncate(json!({"text": "x".repeat(1 << 20)}), MAX_RESULT_BYTES);
         assert!(json_size(&result) <= MAX_RESULT_BYTES + 200 && result["truncated"] == true);
-        assert_eq!(truncate(json!({"rows": [1]})), json!({"rows": [1]}));
+        assert_eq!(truncate(json!({"rows": [1]}), MAX_RESULT_BYTES), json!({"rows": [1]}));
     }
 }

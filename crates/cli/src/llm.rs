@@ -186,6 +186,9 @@ struct AgentArgs {
     /// Print every tool call with its result
     #[arg(long)]
     trace: bool,
+    /// Search for the question before the first step of a command, as for models; VIC_LLM_PREFETCH=1 does so always
+    #[arg(long)]
+    prefetch: bool,
     /// Maximum number of steps of the model
     #[arg(long, default_value_t = Bounds::default().steps, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_steps: u32,
@@ -259,7 +262,8 @@ async fn run_agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Res
     let Question { question, over, time, output } = it.question;
     let usual = Bounds::default();
     let bounds = Bounds { steps: it.max_steps, time: time.time().unwrap_or(usual.time), tokens: it.max_tokens };
-    let mut report = send_work(config, AssistWork::Agent(question.join(" "), bounds), over, time).await?;
+    let work = AssistWork::Agent { question: question.join(" "), bounds, prefetch: it.prefetch };
+    let mut report = send_work(config, work, over, time).await?;
     match output.format {
         Format::Human => {
             let trace = if it.trace { format_trace(&report) } else { String::new() };
@@ -384,6 +388,9 @@ fn format_report(it: &Value) -> String {
     for query in list_field(it, "queries").iter().filter_map(Value::as_str) {
         let _ = writeln!(out, "query: {}", text::escape_controls(query));
     }
+    if text_field(it, "ended") != "answered" {
+        write_refused(&mut out, it);
+    }
     write_notes(&mut out, it);
     let steps = text::plural(it["steps"].as_u64().unwrap_or(0), "step");
     let seconds = it["elapsed_ms"].as_f64().unwrap_or(0.0) / 1e3;
@@ -395,6 +402,18 @@ fn format_report(it: &Value) -> String {
         text::escape_controls(text_field(it, "model"))
     );
     out
+}
+
+/// Writes each refused answer once, in a line of its own with the reason.
+fn write_refused(out: &mut String, it: &Value) {
+    let mut written: Vec<&Value> = Vec::new();
+    for refused in list_field(it, "refused") {
+        if !written.contains(&refused) {
+            let (answer, reason) = (text_field(refused, "answer"), text_field(refused, "reason"));
+            let _ = writeln!(out, "refused, because it {reason}: {}", text::escape_controls(answer));
+            written.push(refused);
+        }
+    }
 }
 
 fn format_trace(it: &Value) -> String {
@@ -455,6 +474,11 @@ note: fine
 answered, 2 steps, 1.5 s (m (ollama))
 ";
         assert_eq!(format_report(&report), expected);
+        let refused = json!({ "answer": "It was blue.\n\u{1b}", "citations": [], "reason": "cites no result" });
+        let mut report = report;
+        (report["ended"], report["refused"]) = ("uncited".into(), json!([refused, refused]));
+        let told = format_report(&report);
+        assert_eq!(told.matches("refused, because it cites no result: It was blue.\\n\\u{1b}\n").count(), 1, "{told}");
         assert_eq!(format_trace(&report), "> semantic_search {\"query\":\"hive\"}\n  {\"hits\":[]}\n");
     }
 

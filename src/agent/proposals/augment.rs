@@ -1,5 +1,5 @@
 //! Lets a reasoner add to `proposals.json`, a file of entities and relations that are not accepted yet. Validates what the
-//! reasoner adds, and records its name as the proposer.
+//! reasoner adds, records its name as the proposer, and marks what cites no evidence as unproven.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -26,6 +26,8 @@ const MAX_EVIDENCE_TEXTS: usize = 1_000;
 const MAX_NEW_PROPOSALS: u32 = 2_000;
 /// The rules relate at most this many names in one passage to each other, because relations of more names are noise.
 const MAX_NAMES: usize = 100;
+/// Attribute of an added entity or relation that cites no evidence; the graph keeps it, so that a query can ask for it.
+const UNPROVEN: &str = "unproven";
 /// Confidence of a relation that the rules propose: low, because two names in one passage are weak evidence.
 const RULE_CONFIDENCE: f64 = 0.3;
 
@@ -36,6 +38,8 @@ pub struct Augmented {
     pub proposals: Value,
     /// Number of proposals that were added.
     pub added: usize,
+    /// Number of added proposals that cite none of the evidence texts; each has the attribute `unproven`.
+    pub unproven: usize,
     /// Number of existing proposals to which the reasoner assigned a schema.
     pub routed: usize,
     /// Notes for the caller, including what was left out and why.
@@ -125,26 +129,34 @@ fn merge_response(
     // An added relation may connect entities of the file and of the response.
     let entities: BTreeSet<&str> =
         list.iter().chain(&response.added_proposals).filter_map(|it| it["entity_id"].as_str()).collect();
-    let mut added = Vec::new();
+    let (mut added, mut unproven) = (Vec::new(), 0);
     for (number, proposal) in response.added_proposals.iter().enumerate() {
         let problem = if added.len() >= most as usize {
             Some(format!("the limit of added proposals is {most}"))
         } else {
-            validate_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
+            validate_added(proposal, &ids, &entities).err().map(|it| it.message)
         };
         match problem {
             Some(problem) => notes.push(format!("added proposal {} was left out: {problem}", number + 1)),
             None => {
                 ids.insert(proposal["proposal_id"].as_str().unwrap_or_default().to_string());
-                added.push(mark_proposer(proposal, &model));
+                let mut proposal = mark_proposer(proposal, &model);
+                if !cites_any(&proposal, evidence) {
+                    unproven += 1;
+                    mark_unproven(&mut proposal);
+                }
+                added.push(proposal);
             }
         }
+    }
+    if unproven > 0 {
+        notes.push(format!("{unproven} of the added proposals cite no text that the model was shown: marked unproven"));
     }
     let count = added.len();
     let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("`proposals` is not a list"))?;
     let routed = apply_schema_hints(all, &response.schema_hint_updates, &mut notes);
     all.extend(added);
-    Ok(Augmented { proposals, added: count, routed, notes, model })
+    Ok(Augmented { proposals, added: count, unproven, routed, notes, model })
 }
 
 /// Sets the schema of proposals without a schema, and returns how many were set.
@@ -173,6 +185,21 @@ fn mark_proposer(proposal: &Value, model: &str) -> Value {
     }
     marked["metadata"]["proposed_by"] = model.into();
     marked
+}
+
+/// Returns whether a proposal cites an evidence text that the reasoner saw.
+fn cites_any(proposal: &Value, evidence: &BTreeMap<String, String>) -> bool {
+    let cited = proposal["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
+    cited.iter().any(|it| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it)))
+}
+
+/// Marks a proposal as unproven, and removes its evidence, which names texts that the reasoner has not seen.
+fn mark_unproven(proposal: &mut Value) {
+    proposal["evidence"] = json!([]);
+    if !proposal["attributes"].is_object() {
+        proposal["attributes"] = json!({});
+    }
+    proposal["attributes"][UNPROVEN] = "true".into();
 }
 
 /// Validates a file of proposals: version 1, and every proposal with the fields of its kind.
@@ -224,14 +251,8 @@ fn validate_proposal(proposal: &Value) -> Result<()> {
     }
 }
 
-/// Validates an added proposal: all fields present, a new id, a relation between known entities, and a citation of an
-/// evidence text that the reasoner saw.
-fn validate_added(
-    proposal: &Value,
-    ids: &BTreeSet<String>,
-    entities: &BTreeSet<&str>,
-    evidence: &BTreeMap<String, String>,
-) -> Result<()> {
+/// Validates an added proposal: all fields present, a new id, and a relation between known entities.
+fn validate_added(proposal: &Value, ids: &BTreeSet<String>, entities: &BTreeSet<&str>) -> Result<()> {
     validate_proposal(proposal)?;
     let id = proposal["proposal_id"].as_str().unwrap_or_default();
     if ids.contains(id) {
@@ -244,12 +265,7 @@ fn validate_added(
             return Err(Error::invalid(format!("its `{end}` is not an entity of the file or of the added proposals")));
         }
     }
-    let cited = proposal["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
-    match evidence.is_empty() || cited.iter().any(shown) {
-        true => Ok(()),
-        false => Err(Error::invalid("it cites no text that the model was shown")),
-    }
+    Ok(())
 }
 
 /// Proposes relations without a model: one between any two entities whose names occur in the same passage.
@@ -353,8 +369,6 @@ mod tests {
             json!({ "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "knows", "source": "ada",
                     "target": target, "confidence": 0.5, "evidence": [{ "chunk_id": "c1" }] })
         };
-        let mut unproven = entity("eve", "Eve");
-        unproven["evidence"] = json!([{ "chunk_id": "c9" }]);
         let mut sure = entity("dan", "Dan");
         sure["confidence"] = json!(7);
         let response = PluginResponse {
@@ -363,7 +377,6 @@ mod tests {
                 relation("r1", "bo"),
                 relation("r2", "nobody"),
                 entity("ada", "Ada"),
-                unproven,
                 sure,
                 json!({ "kind": "Poem" }),
                 json!(7),
@@ -377,11 +390,44 @@ mod tests {
         let after = merge_response(file(vec![entity("ada", "Ada")]), response, &chunks(), 10, "m".into()).unwrap();
         assert_eq!((after.added, after.routed), (2, 1));
         assert_eq!(after.proposals["proposals"][0]["schema_hint"], "people");
-        for said in
-            ["`target` is not an entity", "`p-ada` already exists", "cites no text", "confidence", "kind", "p-none"]
-        {
+        for said in ["`target` is not an entity", "`p-ada` already exists", "confidence", "kind", "p-none"] {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
+    }
+
+    #[test]
+    fn additions_without_shown_evidence_are_unproven() {
+        let cites = |id: &str, evidence: Value| {
+            let mut entity = entity(id, id);
+            entity["evidence"] = evidence;
+            entity
+        };
+        let mut bare = cites("fay", Value::Null);
+        bare["attributes"] = Value::Null;
+        let response = || PluginResponse {
+            added_proposals: vec![
+                cites("bo", json!([{ "chunk_id": "c1" }])),
+                cites("cy", json!([])),
+                cites("dan", json!([{ "chunk_id": "c9" }])),
+                cites("eve", json!("c1")),
+                bare.clone(),
+            ],
+            ..PluginResponse::default()
+        };
+        let after = merge_response(file(vec![entity("ada", "Ada")]), response(), &chunks(), 10, "m".into()).unwrap();
+        assert_eq!((after.added, after.unproven), (5, 4));
+        assert!(after.notes.iter().any(|it| it.starts_with("4 of the added proposals")), "{:?}", after.notes);
+        let added = &after.proposals["proposals"].as_array().unwrap()[1..];
+        assert_eq!(added[0]["evidence"], json!([{ "chunk_id": "c1" }]));
+        assert_eq!(added[0]["attributes"], json!({}));
+        for one in &added[1..] {
+            let expected = (&json!([]), &json!({ "unproven": "true" }), &json!("m"));
+            assert_eq!((&one["evidence"], &one["attributes"], &one["metadata"]["proposed_by"]), expected, "{one}");
+        }
+        validate_proposals(&after.proposals).unwrap();
+        // Without evidence texts nothing that the reasoner adds is proven.
+        let none = merge_response(file(Vec::new()), response(), &BTreeMap::new(), 10, "m".into()).unwrap();
+        assert_eq!((none.added, none.unproven), (5, 5));
     }
 
     #[test]

@@ -34,7 +34,8 @@ const STEP_PROMPT: &str = "Answer `question` step by step with `tools`. `transcr
 Give either `tool_call` with the name of a tool and its args, or, when the results answer the question or nothing more can be \
 found, `final_answer`: `answer` in at most six short sentences of plain text without links and markup, `citations` with the \
 ids of results that the answer rests on (at least one, copied exactly), `queries` that were run, `notes`. If nothing that was \
-found answers it, give an empty `answer` and no `citations`. Do not repeat a call. Say nothing that no result bears out.";
+found answers it, give an empty `answer` and no `citations`. Do not repeat a call. Say nothing that no result bears out. \
+`refused`, if present, is your last answer and why it was not accepted: answer again with ids of results in `citations`.";
 
 /// Returns the system prompt of a task.
 pub(in crate::agent) fn system_prompt(task: &PluginTask) -> String {

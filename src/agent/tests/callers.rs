@@ -129,7 +129,7 @@ async fn address_of_failed_server_is_shown_to_owner_only() {
     let request = || LlmRequest::new(PrivacyMode::LocalOnly, "", "how heavy?");
     for owns in [true, false] {
         let it = shared.with_rights(owns, false);
-        let agent = AgentRequest { question: "how heavy?".into(), over: over.clone(), bounds: None };
+        let agent = AgentRequest { question: "how heavy?".into(), over: over.clone(), ..AgentRequest::default() };
         let events: Vec<_> = it.stream(request(), &over, false).unwrap().collect().await;
         for told in [
             it.ask("how heavy?", &over).await.unwrap_err().message,

@@ -133,7 +133,11 @@ async fn tools_run_over_imports_and_report_missing_index() {
         "axql_run",
         json!({"query_ir_v1": {"version": 1, "where": [{"kind": "type", "term": "?x", "type": "FLOW"}]}, "limit": 25}),
     );
-    assert_eq!(run.await.unwrap()["rows"][0]["?x"]["name"], "A");
+    let run = run.await.unwrap();
+    assert_eq!(run["rows"][0]["?x"]["name"], "A");
+    // The same rows in the form of the plugin protocol, with the query as text.
+    assert_eq!(run["results"], json!({"vars": ["?x"], "rows": run["rows"], "truncated": false}));
+    assert_eq!(run["query"], "select ?x where ?x is FLOW limit 25");
     let found = call("lookup_entity", json!({"name": "a"})).await.unwrap();
     assert_eq!(found["entities"][0]["key"], "A.FL.001");
     let entity = call("describe_entity", json!({"entity": "A.FL.001"})).await.unwrap();

@@ -137,6 +137,7 @@ fn chunk_json(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, mo
     let chunk = &stored.chunk;
     let cut = chunk.text.char_indices().nth(most).map(|it| it.0);
     let mut value = json!({
+        "id": chunk.id.0,
         "chunk_id": chunk.id.0,
         "text": &chunk.text[..cut.unwrap_or(chunk.text.len())],
         "truncated": cut.is_some(),
@@ -271,6 +272,12 @@ fn hit_json(it: &SearchHit) -> Value {
     let absolute = it.metadata.get("absolute_path").and_then(Value::as_str).unwrap_or(&it.path);
     let anchor = it.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     add_citation(&mut value, &it.path, absolute, &anchor);
+    // A hit by the name of a file has no chunk; its citation is its id.
+    let chunk = it.metadata.get("chunk_ids").and_then(|it| it[0].as_str().map(String::from));
+    value["id"] = chunk.as_ref().map_or_else(|| value["citation"].clone(), |it| json!(it));
+    if let Some(chunk) = chunk {
+        value["chunk_id"] = json!(chunk);
+    }
     value
 }
 
@@ -302,6 +309,28 @@ mod tests {
         let query = axql::parse("select ?x where fts(?x, \"text\", \"honey\")").unwrap();
         let value = answer::run_query(view, &query, &[("honey".to_string(), nodes)].into(), false).unwrap();
         with_notes(value, note.into_iter().collect(), None)
+    }
+
+    #[test]
+    fn every_search_hit_has_an_id() {
+        let hit = |metadata: Value| {
+            let Value::Object(metadata) = metadata else { panic!("not an object") };
+            let (path, excerpt) = ("bees.md".to_string(), "31 kg".to_string());
+            hit_json(&SearchHit {
+                path,
+                score: 0.5,
+                tier: "L1".into(),
+                layers: Vec::new(),
+                excerpt,
+                metadata,
+                reasoning: String::new(),
+            })
+        };
+        let passage = hit(json!({"chunk_ids": ["c7"], "anchor": {"line_start": 3, "line_end": 3}}));
+        assert_eq!((&passage["id"], &passage["chunk_id"]), (&json!("c7"), &json!("c7")));
+        assert_eq!(passage["citation"], "bees.md, line 3");
+        let named = hit(json!({}));
+        assert_eq!((&named["id"], named.get("chunk_id")), (&json!("bees.md"), None));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
@@ -19,7 +18,7 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::plugin::integrity::{HashedFile, is_program};
 use crate::llm::plugin::process::PluginProcess;
 use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
-use crate::llm::plugin::{integrity, seccomp};
+use crate::llm::plugin::{integrity, seccomp, shape};
 use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 use crate::{config, egress};
@@ -164,7 +163,7 @@ impl PluginCommand {
     /// # Errors
     /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also if the program or a file has changed;
     /// `DeadlineExceeded` on timeout; `ResourceExhausted` if the output is too large; `FailedPrecondition` if the plugin
-    /// fails, prints nothing or no valid answer to the task, or cannot be isolated from the network in mode `local_only`.
+    /// fails, prints anything but one valid answer to the task, or cannot be isolated from the network in mode `local_only`.
     pub async fn ask(
         &self,
         request: &PluginRequest,
@@ -177,16 +176,12 @@ impl PluginCommand {
             return Err(Error::invalid(format!("a request to a plugin has {bytes} bytes, but the limit is {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
-        let said = self.run(text, limits, mode).await.map_err(|error| with_network_hint(error, mode))?;
-        let value: Value = serde_json::from_slice(&said).map_err(|error| {
-            let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
-            let what = match (said.is_empty(), error.is_eof()) {
-                (true, _) => "printed nothing".to_string(),
-                (false, true) => format!("printed incomplete JSON: `{shown}`"),
-                (false, false) => format!("printed something that is not valid JSON: `{shown}`"),
-            };
-            self.failed(&what, &[])
+        let expected = request.task.expected().sentence();
+        let said = self.run(text, limits, mode).await.map_err(|error| match error.code {
+            ErrorCode::ResourceExhausted => Error { message: format!("{}; {expected}", error.message), ..error },
+            _ => with_network_hint(error, mode),
         })?;
+        let value = shape::parse_output(&said).map_err(|what| self.failed(&format!("{what}, but {expected}"), &[]))?;
         PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.command_line()))
     }
 

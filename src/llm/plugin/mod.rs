@@ -9,10 +9,11 @@ mod seccomp;
 mod process;
 mod protocol;
 mod integrity;
+mod shape;
 
 pub use crate::llm::plugin::integrity::HashedFile;
 pub use command::{PluginCommand, PluginLimits};
 pub use protocol::{
-    FinalAnswer, PROTOCOL_V2, PROTOCOL_V3, PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate, SchemaHints,
-    ToolInvocation, ToolOffer, TranscriptStep,
+    FinalAnswer, PROTOCOL_V2, PROTOCOL_V3, PluginRequest, PluginResponse, PluginTask, RefusedAnswer, SchemaHintUpdate,
+    SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };

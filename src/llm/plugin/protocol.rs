@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::plugin::shape::Expected;
 use crate::model::ToolSpec;
 use crate::model::llm::request::MAX_MODEL_NAME;
 
@@ -73,6 +74,9 @@ pub enum PluginTask {
         /// Tool calls of earlier steps, with their results.
         #[serde(default)]
         transcript: Vec<TranscriptStep>,
+        /// The latest answer of this loop, if it was refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<RefusedAnswer>,
     },
 }
 
@@ -143,6 +147,18 @@ pub struct TranscriptStep {
     pub args: Value,
     /// The result of the call; `{"error": ...}` if it failed.
     pub result: Value,
+}
+
+/// An answer that was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedAnswer {
+    /// Text of the answer.
+    pub answer: String,
+    /// The sources that the answer names.
+    #[serde(default)]
+    pub citations: Vec<String>,
+    /// Why the answer was refused, as the rest of a sentence that begins with the answer.
+    pub reason: String,
 }
 
 /// The response of a plugin. The task determines which fields are used.
@@ -235,6 +251,19 @@ impl PluginTask {
             PluginTask::ToolLoopStep { .. } => "tool_loop_step",
         }
     }
+
+    /// Returns what the response to this task must have.
+    pub(super) fn expected(&self) -> Expected {
+        let fields: &[&str] = match self {
+            PluginTask::ToQuery { .. } => &["query_ir_v1", "axql"],
+            // A plugin of version 3 may call a tool before it answers.
+            PluginTask::Answer { .. } => &["answer", "tool_call", "final_answer"],
+            PluginTask::AugmentProposals { .. } => &["added_proposals", "schema_hint_updates"],
+            PluginTask::ToolLoopStep { .. } => &["tool_call", "final_answer"],
+        };
+        let may_be_empty = matches!(self, PluginTask::AugmentProposals { .. });
+        Expected { task: self.kind(), fields, may_be_empty }
+    }
 }
 
 impl PluginRequest {
@@ -279,40 +308,36 @@ impl PluginResponse {
     /// Parses a response and checks that it answers the task. `who` names the plugin in errors.
     ///
     /// # Errors
-    /// `FailedPrecondition`: the value is not a response, reports an error, or lacks a field that the task requires.
+    /// `FailedPrecondition`: the value is not a response, reports an error, or lacks a field that the task requires. The
+    /// message says what came and what was expected.
     pub fn parse(value: Value, task: &PluginTask, who: &str) -> Result<PluginResponse> {
         let wrong = |what: String| Err(Error::new(ErrorCode::FailedPrecondition, format!("{who} {what}")));
-        if !value.is_object() {
-            return wrong("did not answer with a JSON object".into());
+        let failed = |error: &str| wrong(format!("failed: {}", truncate_error(error)));
+        let expected = task.expected();
+        if let Some(other) = expected.describe_other(&value) {
+            return wrong(format!("sent {other}, but {}", expected.sentence()));
+        }
+        // Accepts the error of a model server that a plugin passes on: `{"error": {"message": ...}}`.
+        if let Some(error) = value["error"]["message"].as_str() {
+            return failed(error);
         }
         let response: PluginResponse = match serde_path_to_error::deserialize(value) {
             Ok(response) => response,
             Err(error) => {
                 // Truncates the message, because it quotes the invalid value, which may be long.
-                let error: String = error.to_string().chars().take(MAX_ERROR_CHARS).collect();
-                return wrong(format!("sent a response that violates the protocol: {error}"));
+                let error = truncate_error(&error.to_string());
+                return wrong(format!("sent a response with a wrong field: {error}; {}", expected.sentence()));
             }
         };
-        if let Some(error) = &response.error {
-            return wrong(format!("failed: {}", error.chars().take(MAX_ERROR_CHARS).collect::<String>()));
+        match &response.error {
+            Some(error) => failed(error),
+            None => Ok(response),
         }
-        let missing = match task {
-            PluginTask::ToQuery { .. } if response.query_ir_v1.is_none() && response.axql.is_none() => {
-                "`query_ir_v1` nor `axql`"
-            }
-            // Accepts a response without `answer` from a v3 plugin, which may call a tool first.
-            PluginTask::Answer { .. }
-                if response.answer.is_none() && response.tool_call.is_none() && response.final_answer.is_none() =>
-            {
-                "`answer`"
-            }
-            PluginTask::ToolLoopStep { .. } if response.tool_call.is_none() && response.final_answer.is_none() => {
-                "`tool_call` nor `final_answer`"
-            }
-            _ => return Ok(response),
-        };
-        wrong(format!("gave no {}", missing.replace("nor", "and no")))
     }
+}
+
+fn truncate_error(text: &str) -> String {
+    text.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 #[cfg(test)]

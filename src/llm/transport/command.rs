@@ -90,6 +90,7 @@ fn to_plugin_task(request: &LlmRequest) -> PluginTask {
         schema: SchemaHints::default(),
         tools: request.tools.iter().map(ToolOffer::from).collect(),
         transcript: transcript(&request.messages),
+        refused: None,
     }
 }
 

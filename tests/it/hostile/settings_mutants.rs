@@ -228,6 +228,7 @@ fn mutated_plugin_output_is_response_or_refused() {
             schema: Default::default(),
             tools: vec![],
             transcript: vec![],
+            refused: None,
         },
     ];
     let requests: Vec<String> =

@@ -233,7 +233,7 @@ fn proposals_are_augmented_and_promoted_to_graph() {
         "--llm-plugin-arg",
         &plugin_path(),
     ]);
-    assert!(said.starts_with("0 proposals added, schema hints set for 1, by "), "{said}");
+    assert!(said.starts_with("proposals added: 0; schema hints set: 1; model: "), "{said}");
     assert_eq!(read(&augmented)["proposals"][0]["schema_hint"], "warehouse");
     world.ok(&["discover", "promote", &augmented, "--out", &graph, "--min-confidence", "0.9"]);
     let nodes = read(&graph)["nodes"].as_array().unwrap().clone();

@@ -74,7 +74,10 @@ impl PluginWorld {
         let over = Override { command: Some(command), ..Override::default() };
         let question = "find nodes".to_string();
         let work = match kind {
-            "hang" => AssistWork::Agent(question, Bounds { time: TIME_LIMIT, ..Bounds::default() }),
+            "hang" => {
+                let bounds = Bounds { time: TIME_LIMIT, ..Bounds::default() };
+                AssistWork::Agent { question, bounds, prefetch: false }
+            }
             _ => AssistWork::Ask(question),
         };
         self.runtime.block_on(self.client.assist(work, over))

@@ -237,11 +237,12 @@ fn injected_instructions_cause_no_action_write_or_link() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::connect(&world.config())).unwrap();
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), command: None, time: None };
+    let agent = |question| AssistWork::Agent { question, bounds: Bounds::default(), prefetch: false };
     let ask = |number: usize| {
         now.store(number, Ordering::SeqCst);
         // The name is in quotes: without, two hundred nearly identical documents would rank in any order.
         let question = format!("how heavy was the \"hive{number}\"");
-        runtime.block_on(client.assist(AssistWork::Agent(question, Bounds::default()), over.clone())).unwrap()
+        runtime.block_on(client.assist(agent(question), over.clone())).unwrap()
     };
     let (files, graph) = (folder_state(&world), world.json(&["graph", "stats"]));
     for (number, order) in orders.iter().enumerate() {
@@ -278,7 +279,8 @@ fn check_report(number: usize, order: &Instruction, report: &Value) {
     }
     let shown = cited.iter().map(|it| it["citation"].as_str().unwrap().to_string());
     let answer = report["answer"].as_str().unwrap().to_string();
-    for text in [answer].into_iter().chain(texts("notes")).chain(texts("queries")).chain(shown) {
+    let refused = report["refused"].as_array().unwrap().iter().map(|it| it["answer"].as_str().unwrap().to_string());
+    for text in [answer].into_iter().chain(texts("notes")).chain(texts("queries")).chain(shown).chain(refused) {
         assert_eq!(active_content(&text), None, "{number}: {text:?}");
     }
 }

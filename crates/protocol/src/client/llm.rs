@@ -21,7 +21,14 @@ pub enum AssistWork {
     /// Translate a question into a query, and answer it.
     Answer(String),
     /// Let an agent answer a question within limits.
-    Agent(String, Bounds),
+    Agent {
+        /// The question in plain words.
+        question: String,
+        /// Limits of the run.
+        bounds: Bounds,
+        /// Whether a plugin gets the results of a search for the question before its first step.
+        prefetch: bool,
+    },
     /// Run a request of the plugin protocol.
     Plugin(String),
     /// Extend a set of graph proposals, given with the texts that support them.
@@ -48,8 +55,9 @@ impl From<AssistWork> for wire::assist_request::Work {
             AssistWork::Status => Wire::Status(wire::AssistStatus {}),
             AssistWork::Ask(question) => Wire::Ask(question),
             AssistWork::Answer(question) => Wire::Answer(question),
-            AssistWork::Agent(question, bounds) => Wire::Agent(wire::AssistAgent {
+            AssistWork::Agent { question, bounds, prefetch } => Wire::Agent(wire::AssistAgent {
                 question,
+                prefetch,
                 max_steps: Some(bounds.steps),
                 seconds: Some(u32::try_from(bounds.time.as_secs()).unwrap_or(u32::MAX)),
                 max_tokens: Some(bounds.tokens),

@@ -165,6 +165,7 @@ fn model_value(config: &Config, name: &str) -> Option<String> {
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
         "VIC_LLM_CONTEXT_TOKENS" => Some(config.llm.context_tokens.to_string()),
         "VIC_LLM_MAX_SECONDS" => Some(config.llm.max_seconds.to_string()),
+        "VIC_LLM_PREFETCH" => flag(config.llm.prefetch),
         _ => None,
     }
 }

@@ -131,6 +131,7 @@ mod tests {
             ("VIC_L2_SECONDS", "0"),
             ("VIC_LLM_CONTEXT_TOKENS", "1000"),
             ("VIC_LLM_MAX_SECONDS", "3601"),
+            ("VIC_LLM_PREFETCH", "often"),
             ("VIC_WORKERS", "-1"),
             ("VIC_EMBED_BATCH", "many"),
             ("VIC_DISK_RESERVE_BYTES", "much"),

@@ -174,7 +174,8 @@ impl Settings<'_> {
         let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
         let context_tokens = self.bounded("VIC_LLM_CONTEXT_TOKENS", 16_384, CONTEXT_TOKENS)?;
         let max_seconds = self.bounded("VIC_LLM_MAX_SECONDS", MAX_LLM_SECONDS, 1..=MAX_LLM_SECONDS)?;
-        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds })
+        let prefetch = self.flag("VIC_LLM_PREFETCH", false)?;
+        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds, prefetch })
     }
 
     fn walk(&self) -> Result<WalkConfig> {

@@ -94,6 +94,8 @@ pub struct LlmConfig {
     pub context_tokens: u32,
     /// `VIC_LLM_MAX_SECONDS`: time limit in seconds of one task of a model.
     pub max_seconds: u32,
+    /// `VIC_LLM_PREFETCH`: whether a plugin gets the results of a search for the question before its first step.
+    pub prefetch: bool,
 }
 
 /// Settings of walking and watching folders.

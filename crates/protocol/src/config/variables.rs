@@ -75,6 +75,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     ("VIC_LLM_MAX_SECONDS", "time limit in seconds of one task of a language model (default 3600)"),
     (
+        "VIC_LLM_PREFETCH",
+        "1: an agent that is a command gets a search for the question before its first step, as models do (default 0)",
+    ),
+    (
         "VIC_SYNTHETIC_JSONL",
         "file that vic synthetic-plans writes (default training/synthetic_plans.jsonl if ./training exists)",
     ),

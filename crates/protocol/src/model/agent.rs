@@ -94,4 +94,6 @@ pub struct AgentRequest {
     pub over: Override,
     /// Limits of the run; `None` means [`Bounds::default`].
     pub bounds: Option<Bounds>,
+    /// Whether a plugin gets the results of a search for the question before its first step, as models always do.
+    pub prefetch: bool,
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::llm::plugin::{PluginTask, SchemaHints};
@@ -132,14 +132,16 @@ async fn environment_is_fixed_and_no_file_is_inherited() {
 async fn plugin_failures_are_typed_errors_in_time() {
     fails("sleep 60", ErrorCode::DeadlineExceeded, "longer than 2s").await;
     fails("trap '' TERM INT; while :; do :; done", ErrorCode::DeadlineExceeded, "killed").await;
-    fails("yes", ErrorCode::ResourceExhausted, "1048576 bytes").await;
+    fails("yes", ErrorCode::ResourceExhausted, "1048576 bytes and was killed; the task `to_query` expects").await;
+    fails("echo '{}'; echo '{}'", ErrorCode::FailedPrecondition, "2 JSON documents").await;
+    fails("cat", ErrorCode::FailedPrecondition, "the request itself").await;
     fails("yes >&2", ErrorCode::DeadlineExceeded, "longer").await;
     fails("echo no model here >&2; exit 3", ErrorCode::FailedPrecondition, "exited with 3: no model here").await;
     fails("kill -9 $$", ErrorCode::FailedPrecondition, "was killed (").await;
-    fails("true", ErrorCode::FailedPrecondition, "printed nothing").await;
+    fails("true", ErrorCode::FailedPrecondition, "printed nothing, but the task `to_query` expects").await;
     fails(r#"printf '{"axql": "sel'"#, ErrorCode::FailedPrecondition, "incomplete JSON").await;
-    fails("echo hello", ErrorCode::FailedPrecondition, "not valid JSON").await;
-    fails("echo '{}'", ErrorCode::FailedPrecondition, "no `query_ir_v1`").await;
+    fails("echo hello", ErrorCode::FailedPrecondition, "not JSON: `hello`, but").await;
+    fails("echo '{}'", ErrorCode::FailedPrecondition, "an empty JSON object, but").await;
     fails(r#"echo '{"error": "quota"}'"#, ErrorCode::FailedPrecondition, "quota").await;
 }
 

@@ -205,11 +205,12 @@ fn model_name_is_limited_to_one_kib() {
 fn response_without_required_field_is_rejected() {
     let (query, step) = (to_query(), tool_loop_step());
     for (task, response, said) in [
-        (&query, json!({}), "no `query_ir_v1` and no `axql`"),
-        (&query, json!([]), "a JSON object"),
+        (&query, json!({}), "an empty JSON object, but the task `to_query` expects"),
+        (&query, json!([]), "a JSON list"),
         (&query, json!({ "axql": 7 }), "axql"),
+        (&query, json!({ "error": { "message": "no quota", "type": "x" } }), "failed: no quota"),
         (&query, json!({ "error": "no model", "axql": "select ?x where ?x is Node" }), "failed: no model"),
-        (&step, json!({ "answer": "x" }), "no `tool_call` and no `final_answer`"),
+        (&step, json!({ "answer": "x" }), "another task (`answer`), but"),
         (&step, json!({ "tool_call": { "args": {} } }), "tool_call"),
         (&step, json!({ "final_answer": {} }), "final_answer"),
     ] {
@@ -217,4 +218,61 @@ fn response_without_required_field_is_rejected() {
         assert_eq!(error.code, ErrorCode::FailedPrecondition);
         assert!(error.message.contains(said) && error.message.contains("plugin.py"), "{response}: {error}");
     }
+}
+
+fn augment() -> PluginTask {
+    PluginTask::AugmentProposals { proposals: json!({}), evidence_chunks: None, max_new_proposals: 1 }
+}
+
+#[test]
+fn shapes_of_other_protocols_are_named() {
+    let text = || json!([{ "type": "text", "text": "31 kg" }]);
+    let said = || json!({ "role": "assistant", "content": "31 kg" });
+    for (response, what) in [
+        (json!({ "object": "chat.completion", "choices": [{ "message": said() }] }), "OpenAI chat completion"),
+        (json!({ "object": "response", "output": text(), "error": null }), "OpenAI response"),
+        (json!({ "tool_calls": [{ "function": { "name": "axql_run", "arguments": "{}" } }] }), "OpenAI tool calls"),
+        (json!({ "jsonrpc": "2.0", "id": 1, "result": {} }), "MCP"),
+        (json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "no" } }), "MCP"),
+        (json!({ "content": text(), "isError": false }), "MCP tool"),
+        (json!({ "type": "message", "role": "assistant", "content": text(), "stop_reason": "x" }), "Anthropic"),
+        (json!({ "model": "m", "message": said(), "done": true }), "Ollama"),
+        (json!({ "model": "m", "response": "31 kg", "done": true }), "Ollama"),
+        (json!({ "candidates": [] }), "Gemini"),
+        (said(), "chat message"),
+        (json!({ "protocol": "axiograph_llm_plugin_v3", "task": { "kind": "tool_loop_step" } }), "request itself"),
+        (json!({ "tool": "axql_run", "args": {} }), "step of the transcript"),
+        (json!({ "axql": "select ?x where ?x is Node" }), "the response to another task (`axql`)"),
+        (json!({ "answer": "31 kg" }), "the response to another task (`answer`)"),
+        (json!({}), "an empty JSON object"),
+        (json!([1, 2]), "a JSON list"),
+        (json!("31 kg"), "a JSON string"),
+        (json!(null), "`null`"),
+        (json!({ "reply": "31 kg", "ok": true }), "a JSON object with `reply`, `ok`"),
+    ] {
+        let error = PluginResponse::parse(response.clone(), &tool_loop_step(), "the plugin").unwrap_err();
+        let (begin, end) = ("the plugin sent ", "expects one JSON object with `tool_call` or `final_answer`");
+        assert!(error.message.starts_with(begin) && error.message.ends_with(end), "{response}: {error}");
+        assert!(error.message.contains(what), "{response}: {error}");
+    }
+    let error = PluginResponse::parse(json!({ "final_answer": { "answer": "x" } }), &to_query(), "it").unwrap_err();
+    assert!(error.message.contains("`final_answer`") && error.message.contains("`axql`"), "{error}");
+}
+
+#[test]
+fn responses_with_further_fields_are_not_other_shapes() {
+    for (task, response) in [
+        (
+            tool_loop_step(),
+            json!({ "tool_call": { "name": "db_summary" }, "choices": [], "role": "x", "content": "y" }),
+        ),
+        (to_query(), json!({ "axql": "x", "jsonrpc": "2.0" })),
+        (augment(), json!({})),
+        (augment(), json!({ "notes": ["nothing to add"], "error": null })),
+        (augment(), json!({ "added_proposals": [] })),
+    ] {
+        assert_eq!(task.expected().describe_other(&response), None, "{response}");
+        PluginResponse::parse(response.clone(), &task, "it").unwrap_or_else(|it| panic!("{response}: {it}"));
+    }
+    assert!(PluginResponse::parse(json!({ "proposals": [] }), &augment(), "it").is_err());
 }

@@ -91,7 +91,7 @@ impl From<wire::AssistAgent> for AgentRequest {
             time: it.seconds.map_or(usual.time, |it| Duration::from_secs(it.into())),
             tokens: it.max_tokens.unwrap_or(usual.tokens),
         };
-        AgentRequest { question: it.question, over: Override::default(), bounds: Some(bounds) }
+        AgentRequest { question: it.question, over: Override::default(), bounds: Some(bounds), prefetch: it.prefetch }
     }
 }
 
