@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use strsim::jaro_winkler;
 
+use crate::corpus::text::words::truncate_to_line;
 use crate::error::{Error, ErrorCode};
 
 /// Minimum similarity at which an unknown name is treated as a misspelling of a known one.
@@ -108,7 +109,7 @@ impl ApiError {
 
     /// Creates the error for an unknown name; it suggests the nearest known name, or all known names if none is similar.
     pub(crate) fn unknown_name(cause: ApiErrorKind, what: &str, name: &str, known: &[&str]) -> ApiError {
-        let shown: String = name.chars().take(40).collect();
+        let shown = truncate_to_line(name, 40);
         let refusal = ApiError::new(cause, format!("there is no {what} `{shown}`"));
         match nearest_name(name, known) {
             Some(near) => refusal.action(format!("did you mean `{near}`?")),

@@ -1,12 +1,11 @@
 //! The management calls of the corpus API: views, jobs, stored results, help and schemas. They take no common fields.
 
 use crate::verbs::verb::{
-    FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field,
+    FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, WAIT_MS, form, optional_field, required_field,
 };
 
 const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml"]), "json (default) or yaml");
-const NAME: Field = required_field("name", SHORT_TEXT, "its name");
-const ID: Field = required_field("id", SHORT_TEXT, "its id");
+const NAME: Field = required_field("name", SHORT_TEXT, "its name").or_named(&["view"]);
 
 /// Every management call. The field `action` selects the form of VIEW.
 pub const MANAGEMENT_CALLS: &[Verb] = &[
@@ -21,12 +20,16 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
                 "saves a filter, files or a session under a name",
                 &[
                     NAME,
-                    optional_field("filter", FieldKind::Filter, "over metadata"),
-                    optional_field("files", FieldKind::Files(10_000), "by number or path"),
+                    optional_field("filter", FieldKind::Filter, "over metadata, as of QUERY")
+                        .or_named(&["query", "where"]),
+                    optional_field("files", FieldKind::Files(10_000), "the documents")
+                        .or_named(&["documents", "paths"]),
                     optional_field("urls", FieldKind::Files(10_000), "another name for files"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "of an ingest run"),
-                    optional_field("since", FieldKind::Moment, "with filter: changed since"),
-                    optional_field("auto_update", FieldKind::Flag, "with filter: follows the index"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "of an ingest run")
+                        .or_named(&["session_id"]),
+                    optional_field("since", FieldKind::Moment, "with filter: changed since").or_named(&["after"]),
+                    optional_field("auto_update", FieldKind::Flag, "with filter: follows the index")
+                        .or_named(&["dynamic"]),
                     FORMAT,
                 ],
             ),
@@ -36,8 +39,9 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
                 "delete",
                 "forgets a view, or a session with what it kept",
                 &[
-                    optional_field("name", SHORT_TEXT, "a view"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "a session instead"),
+                    optional_field("name", SHORT_TEXT, "a view").or_named(&["view"]),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "a session instead")
+                        .or_named(&["session_id"]),
                     FORMAT,
                 ],
             ),
@@ -46,12 +50,17 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "JOB",
         when: "after an answer with a job_id, to learn where the job stands, or to end it",
-        never: "it does not wait for the end",
+        never: "it does not wait for the end, except for wait_ms",
         refuses: "an id that was never given, or of a job that another key began",
         forms: &[form(
             "",
             "says where a job stands",
-            &[ID, optional_field("cancel", FieldKind::Flag, "ends it"), FORMAT],
+            &[
+                required_field("id", SHORT_TEXT, "of the job, j-...").or_named(&["job_id", "job"]),
+                optional_field("cancel", FieldKind::Flag, "ends it"),
+                WAIT_MS,
+                FORMAT,
+            ],
         )],
     },
     Verb {
@@ -62,20 +71,28 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
         forms: &[form(
             "",
             "gives an earlier answer",
-            &[ID, optional_field("format", FieldKind::Choice(FORMATS), "as of the verb")],
+            &[
+                required_field("id", SHORT_TEXT, "of the answer, r-...").or_named(&["result_id", "result"]),
+                optional_field("format", FieldKind::Choice(FORMATS), "as of the verb"),
+            ],
         )],
     },
     Verb {
         name: "HELP",
         when: "to choose a verb, or to learn how to ask it",
         never: "it answers no question about documents",
-        refuses: "a verb or form that does not exist",
+        refuses: "a verb, form or schema that does not exist",
         forms: &[form(
             "",
             "helps",
             &[
-                optional_field("verb", SHORT_TEXT, "a verb, or `fields` for the fields of QUERY"),
-                optional_field("form", LONG_TEXT, "a form of it"),
+                optional_field(
+                    "verb",
+                    SHORT_TEXT,
+                    "a verb; or `fields`, those of QUERY; or `common`, those of all verbs",
+                )
+                .or_named(&["topic", "name"]),
+                optional_field("form", LONG_TEXT, "a form of it, or a schema of EXTRACT").or_named(&["schema"]),
                 FORMAT,
             ],
         )],
@@ -88,7 +105,7 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
         forms: &[form(
             "",
             "gives JSON Schemas of request and response",
-            &[optional_field("verb", SHORT_TEXT, "all when absent"), FORMAT],
+            &[optional_field("verb", SHORT_TEXT, "all when absent").or_named(&["name"]), FORMAT],
         )],
     },
 ];

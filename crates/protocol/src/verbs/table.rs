@@ -28,6 +28,8 @@ pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 const OBJECTIVE: Field =
     optional_field("objective", LONG_TEXT, "what the answer is for, in plain words; vic chooses the method");
 
+const TOPIC: Field = required_field("topic", LONG_TEXT, "e.g. transformers").or_named(&["query", "q", "subject"]);
+
 const INGEST: Verb = Verb {
     name: "INGEST",
     when: "before anything else, to bring folders, files or pages in and to get a session to work on",
@@ -37,8 +39,10 @@ const INGEST: Verb = Verb {
         "",
         "brings documents in",
         &[
-            optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files"),
-            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate"),
+            optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files")
+                .or_named(&["path", "folder", "file", "files"]),
+            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate")
+                .or_named(&["url", "pages"]),
             optional_field(
                 "mode",
                 FieldKind::Choice(&["minimal", "full"]),
@@ -53,13 +57,14 @@ const EXTRACT: Verb = Verb {
     name: "EXTRACT",
     when: "to get exact objects (code, tables, quotes, ...) with file, page or lines, bytes and confidence",
     never: "it does not interpret, summarise or complete; what is not in the text is not in the answer",
-    refuses: "unknown schema; a filter that the schema does not have; filters of a wrong type",
+    refuses: "unknown schema; filters that the schema does not have",
     forms: &[form(
         "",
         "gives typed objects",
         &[
-            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "what to pull"),
-            optional_field("filters", FieldKind::SchemaFilters, "conditions on the objects"),
+            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "what to pull").or_named(&["schema_name"]),
+            optional_field("filters", FieldKind::SchemaFilters, "those of the schema: help EXTRACT Table")
+                .or_named(&["filter"]),
         ],
     )],
 };
@@ -73,7 +78,7 @@ const NORMALIZE: Verb = Verb {
         form(
             "entities",
             "spellings of a concept, or of names",
-            &[optional_field("concept", LONG_TEXT, "e.g. neural network")],
+            &[optional_field("concept", LONG_TEXT, "e.g. neural network").or_named(&["entity", "term", "name"])],
         ),
         form(
             "dates",
@@ -83,13 +88,13 @@ const NORMALIZE: Verb = Verb {
         form(
             "versions",
             "versions as MAJOR.MINOR.PATCH",
-            &[optional_field("package", SHORT_TEXT, "only of this package")],
+            &[optional_field("package", SHORT_TEXT, "only of this package").or_named(&["name", "library"])],
         ),
         form(
             "code",
             "code without differences that mean nothing",
             &[
-                optional_field("language", SHORT_TEXT, "only this language"),
+                optional_field("language", SHORT_TEXT, "only this language").or_named(&["lang"]),
                 optional_field("style", FieldKind::Choice(&["plain", "black"]), "plain (default), or black for Python"),
             ],
         ),
@@ -106,15 +111,15 @@ const COMPARE: Verb = Verb {
             "versions",
             "every difference between two documents",
             &[
-                required_field("doc_a", FieldKind::File, "the older"),
-                required_field("doc_b", FieldKind::File, "the newer"),
+                required_field("doc_a", FieldKind::File, "the older").or_named(&["a", "file_a", "old"]),
+                required_field("doc_b", FieldKind::File, "the newer").or_named(&["b", "file_b", "new"]),
             ],
         ),
         form(
             "consensus",
             "statements on which documents agree",
             &[
-                required_field("field", SHORT_TEXT, "e.g. recommendation"),
+                required_field("field", SHORT_TEXT, "e.g. recommendation").or_named(&["topic"]),
                 optional_field(
                     "threshold",
                     FieldKind::Number(0.0, 1.0),
@@ -125,7 +130,7 @@ const COMPARE: Verb = Verb {
         form(
             "contradictions",
             "statements that exclude each other",
-            &[required_field("field", SHORT_TEXT, "e.g. best-practice")],
+            &[required_field("field", SHORT_TEXT, "e.g. best-practice").or_named(&["topic"])],
         ),
         form(
             "approaches",
@@ -250,13 +255,19 @@ const TRACE: Verb = Verb {
         form(
             "authority",
             "nodes by rank",
-            &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+            &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")
+                .or_named(&["criteria"])],
         ),
-        form("influence", "what builds on a document", &[required_field("source", FieldKind::File, "the document")]),
+        form(
+            "influence",
+            "what builds on a document",
+            &[required_field("source", FieldKind::File, "the document")
+                .or_named(&["file", "path", "doc", "document", "url_id"])],
+        ),
         form(
             "freshness",
             "nodes by age",
-            &[optional_field("baseline_date", FieldKind::Moment, "what is older is stale")],
+            &[optional_field("baseline_date", FieldKind::Moment, "what is older is stale").or_named(&["date"])],
         ),
     ],
 };
@@ -270,15 +281,26 @@ const SCORE: Verb = Verb {
         form(
             "authority",
             "by citations",
-            &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+            &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")
+                .or_named(&["rank_by"])],
         ),
         form(
             "freshness",
             "by date",
-            &[optional_field("baseline_date", FieldKind::Moment, "the newest document when absent")],
+            &[optional_field("baseline_date", FieldKind::Moment, "the newest document when absent")
+                .or_named(&["date"])],
         ),
-        form("coverage", "by how much of a topic is there", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
-        form("confidence", "of an earlier result", &[required_field("extraction", SHORT_TEXT, "the id of a result")]),
+        form("coverage", "by how much of a topic is there", &[TOPIC]),
+        form(
+            "confidence",
+            "of an earlier result",
+            &[required_field("extraction", SHORT_TEXT, "the id of a result").or_named(&[
+                "id",
+                "extraction_id",
+                "result_id",
+                "result",
+            ])],
+        ),
     ],
 };
 
@@ -290,7 +312,8 @@ const QUERY: Verb = Verb {
     forms: &[form(
         "",
         "lists documents",
-        &[required_field("filter", FieldKind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")],
+        &[required_field("filter", FieldKind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")
+            .or_named(&["query", "q", "where", "filters"])],
     )],
 };
 
@@ -303,23 +326,16 @@ const DELTA: Verb = Verb {
         "",
         "added, removed, modified",
         &[
-            optional_field("since", FieldKind::Moment, "files changed at or after this moment"),
-            optional_field(
-                "baseline",
-                FieldKind::Baseline,
-                "the number of a session or the id of a result to compare with",
-            ),
+            optional_field("since", FieldKind::Moment, "files changed at or after this moment")
+                .or_named(&["after", "from"]),
+            optional_field("baseline", FieldKind::Baseline, "a session or result to compare with"),
             optional_field(
                 "only",
                 FieldKind::Choice(&["added", "removed", "modified", "new-contradictions"]),
                 "with baseline: this alone",
             ),
-            optional_field("watch", FieldKind::File, "one file"),
-            optional_field(
-                "field",
-                SHORT_TEXT,
-                "with watch: content (default), headings, tables, size, title, or any other field",
-            ),
+            optional_field("watch", FieldKind::File, "one file").or_named(&["file", "path", "doc"]),
+            optional_field("field", SHORT_TEXT, "with watch: content (default), headings, tables, title or another"),
         ],
     )],
 };
@@ -330,11 +346,11 @@ const SUMMARIZE: Verb = Verb {
     never: "it never writes prose, never judges and never advises",
     refuses: "decision-inputs without question; a matrix without items or schema; coverage without topic",
     forms: &[
-        form("coverage", "where a topic is treated", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form("coverage", "where a topic is treated", &[TOPIC]),
         form(
             "decision-inputs",
             "options with evidence",
-            &[required_field("question", LONG_TEXT, "e.g. Which library?")],
+            &[required_field("question", LONG_TEXT, "e.g. Which library?").or_named(&["query", "q"])],
         ),
         form(
             "timeline",
@@ -349,8 +365,13 @@ const SUMMARIZE: Verb = Verb {
             "comparison-matrix",
             "documents by fields",
             &[
-                required_field("items", FieldKind::Files(100), "the documents"),
-                required_field("schema", FieldKind::Texts(50), "fields: facts, or keys that the documents state"),
+                required_field("items", FieldKind::Files(100), "the documents").or_named(&[
+                    "files",
+                    "documents",
+                    "docs",
+                ]),
+                required_field("schema", FieldKind::Texts(50), "fields: facts, or keys that the documents state")
+                    .or_named(&["fields", "columns"]),
             ],
         ),
     ],
@@ -366,10 +387,11 @@ const EXPLAIN_FAILURE: Verb = Verb {
         "issues with what to do",
         &[
             optional_field("verb", FieldKind::Choice(VERB_NAMES), "the verb of the result"),
-            optional_field("id", SHORT_TEXT, "the id of a result"),
-            optional_field("extraction_id", SHORT_TEXT, "the id of an EXTRACT"),
-            optional_field("detection_id", SHORT_TEXT, "the id of a DETECT"),
-            optional_field("url_id", FieldKind::File, "a document of a session or view"),
+            optional_field("id", SHORT_TEXT, "of any result").or_named(&["result_id", "result"]),
+            optional_field("extraction_id", SHORT_TEXT, "of an EXTRACT"),
+            optional_field("detection_id", SHORT_TEXT, "of a DETECT"),
+            optional_field("url_id", FieldKind::File, "a document of a session or view")
+                .or_named(&["file", "path", "doc", "document"]),
         ],
     )],
 };
