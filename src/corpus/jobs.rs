@@ -18,7 +18,7 @@ use crate::corpus::context::CorpusApi;
 use crate::corpus::limits::WorkMode;
 use crate::corpus::outcome::{CallReply, VerbOutcome};
 use crate::corpus::results::parse_stored;
-use crate::corpus::running_jobs::{CANCELLED, RUNNING, RunningGuard, record_and_spawn};
+use crate::corpus::running_jobs::{CANCELLED, RUNNING, RunningGuard, RunningJob, record_and_spawn};
 use crate::corpus::text::words;
 use crate::corpus::verbs::ingest_run::RunningIngest;
 use crate::error::{Error, ErrorCode, Result};
@@ -59,7 +59,7 @@ impl CorpusApi {
         if !wait.is_zero() {
             // Cancel the job when the caller is dropped while it waits: no client knows the id of the job.
             let unheard = begun.cancel.clone().drop_guard();
-            tokio::time::timeout(wait, begun.ended.cancelled()).await.ok();
+            self.jobs.wait_for_end(&begun, wait).await;
             unheard.disarm();
             self.add_outcome(&id, &mut told).await?;
         }
@@ -141,8 +141,8 @@ impl CorpusApi {
         let job = self.load_job(id).await?;
         if cancel {
             self.cancel_job(&job.id).await;
-        } else if !wait.is_zero() {
-            self.wait_for_end(&job.id, wait).await;
+        } else if let (false, Some(begun)) = (wait.is_zero(), self.running_job(&job.id)) {
+            self.jobs.wait_for_end(&begun, wait).await;
         }
         let job = self.load_job_state(id).await?;
         self.job_value(&job, !wait.is_zero()).await
@@ -180,10 +180,9 @@ impl CorpusApi {
         Ok(shown)
     }
 
-    /// Waits until a job has ended, or the time is over.
-    async fn wait_for_end(&self, id: &str, wait: Duration) {
-        let Some(begun) = self.jobs.running().get(id).cloned() else { return };
-        tokio::time::timeout(wait, begun.ended.cancelled()).await.ok();
+    /// Returns a job that has not ended. The lock is not held afterwards.
+    fn running_job(&self, id: &str) -> Option<RunningJob> {
+        self.jobs.running().get(id).cloned()
     }
 
     /// Loads a job of the caller; the owner can load the jobs of every key.
@@ -214,7 +213,7 @@ impl CorpusApi {
 
     /// Cancels a job that the caller may see. Has no effect on a job that has ended.
     async fn cancel_job(&self, id: &str) {
-        let Some(begun) = self.jobs.running().get(id).cloned() else { return };
+        let Some(begun) = self.running_job(id) else { return };
         begun.cancel.cancel();
         // Wait, because the job itself records its end a moment later.
         tokio::time::timeout(CANCEL_TIMEOUT, begun.ended.cancelled()).await.ok();

@@ -45,13 +45,13 @@ pub(crate) fn name_form(verb: &'static Verb, given: &mut Map<String, Value>) {
     {
         given.shift_remove("verb");
     }
-    if let Some(Value::String(name)) = given.get("form")
-        && verb.name == "EXTRACT"
-        && verbs::schema(name.trim()).is_some()
-        && given.get("schema").is_none_or(Value::is_null)
-    {
-        let name = given.shift_remove("form").unwrap_or_default();
-        given.insert("schema".into(), name);
+    if verb.name == "EXTRACT" && given.get("schema").is_none_or(Value::is_null) {
+        let names_schema =
+            |it: &&str| given.get(*it).and_then(Value::as_str).is_some_and(|it| verbs::schema(it).is_some());
+        let name = ["form"].into_iter().chain(FORM_NAMES).find(names_schema);
+        if let Some(schema) = name.and_then(|it| given.shift_remove(it)) {
+            given.insert("schema".into(), schema);
+        }
     }
     if verb.forms.len() < 2 || given.get("form").is_some_and(|it| !it.is_null()) {
         return;
@@ -228,6 +228,7 @@ mod tests {
     #[test]
     fn form_is_found_in_other_fields() {
         check("EXTRACT", json!({"form": "table"}), json!({"schema": "Table"}));
+        check("EXTRACT", json!({"type": "code", "file": 3}), json!({"schema": "Code", "filters": {"file": 3}}));
         check("COMPARE", json!({"type": "consensus", "field": "x"}), json!({"form": "consensus", "field": "x"}));
         check("COMPARE", json!({"old": 1, "new": 2}), json!({"form": "versions", "doc_a": 1, "doc_b": 2}));
         check(

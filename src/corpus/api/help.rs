@@ -16,6 +16,17 @@ const FIELDS_TOPIC: &str = "fields";
 /// Name of the help topic on the fields that every verb takes.
 const COMMON_TOPIC: &str = "common";
 
+/// Names of calls that other tools have, with what to use instead.
+const OTHER_CALLS: &[(&[&str], &str)] = &[
+    (
+        &["search", "find", "ask", "grep"],
+        "QUERY filters by metadata, EXTRACT finds objects; `vic ask` searches by meaning",
+    ),
+    (&["list", "files", "documents", "ls"], "QUERY {\"filter\":\"size>=0\"} lists the documents"),
+    (&["diff"], "use COMPARE versions, or DELTA for what changed"),
+    (&["add", "import", "load"], "use INGEST"),
+];
+
 /// Returns the help on a verb, on one of its forms or schemas, on the topics `fields` and `common`, or on all verbs.
 ///
 /// # Errors
@@ -49,7 +60,12 @@ pub(crate) fn find_verb(name: &str) -> ApiResult<&'static Verb> {
 /// Returns the error for an unknown verb, which suggests the nearest verb or management call.
 pub(crate) fn unknown_verb(name: &str) -> ApiError {
     let names: Vec<&str> = VERB_NAMES.iter().copied().chain(MANAGEMENT_CALLS.iter().map(|it| it.name)).collect();
-    ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", name, &names)
+    let mut error = ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", name, &names);
+    let other = OTHER_CALLS.iter().find(|it| it.0.iter().any(|it| it.eq_ignore_ascii_case(name.trim())));
+    if let Some((_, action)) = other {
+        error.actions = vec![action.to_string()];
+    }
+    error
 }
 
 /// Replaces the suggestion for an unknown verb by the help on the forms or the schema with this name, if there are any.
@@ -66,11 +82,11 @@ fn suggest_verbs_of_form(mut error: ApiError, name: &str) -> ApiError {
 
 fn unknown_form(verb: &Verb, form: &str) -> ApiError {
     if verb.name == "EXTRACT" {
-        return ApiError::unknown_name(ApiErrorKind::UnknownForm, "schema of EXTRACT", form, SCHEMA_NAMES)
+        return ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "schema"), form, SCHEMA_NAMES)
             .field("form");
     }
     let names: Vec<&str> = verb.forms.iter().map(|it| it.name).filter(|it| !it.is_empty()).collect();
-    let error = ApiError::unknown_name(ApiErrorKind::UnknownForm, &format!("form of {}", verb.name), form, &names);
+    let error = ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "form"), form, &names);
     match names.as_slice() {
         [] => error.field("form").action(format!("{0} has no forms: use help {0}", verb.name)),
         _ => error.field("form"),

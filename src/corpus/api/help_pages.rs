@@ -121,15 +121,20 @@ pub(super) fn common_page() -> String {
 /// Adds a line for each field: its names, its type, and what it is.
 fn push_fields(text: &mut String, fields: &[Field]) {
     for field in fields {
-        let names: Vec<&str> = std::iter::once(field.name).chain(field.aliases.iter().copied()).collect();
         let need = if field.required { ", needed" } else { "" };
-        let _ = write!(text, "\n{} ({}{need}): {}", names.join("|"), type_name(field), field.about);
+        let _ = write!(text, "\n{} ({}{need}): {}", names_of(field), type_name(field), field.about);
         if let FieldKind::Object(inner) = field.kind {
             for it in inner {
-                let _ = write!(text, "\n  {} ({}): {}", it.name, type_name(it), it.about);
+                let _ = write!(text, "\n  {} ({}): {}", names_of(it), type_name(it), it.about);
             }
         }
     }
+}
+
+/// Returns the names of a field, its own first.
+fn names_of(field: &Field) -> String {
+    let names: Vec<&str> = std::iter::once(field.name).chain(field.aliases.iter().copied()).collect();
+    names.join("|")
 }
 
 /// Returns the type of a field in a word or two.

@@ -29,11 +29,13 @@ pub(crate) fn validate_request(verb: &str, given: Map<String, Value>) -> ApiResu
     let known: Vec<Field> = Verb::fields(form).copied().collect();
     let mut given = aliases::rename_fields(&known, given)?;
     aliases::nest_fields(form, &mut given)?;
+    let schema = given.get("schema").and_then(Value::as_str).map(str::to_string);
     let mut entries: Vec<(String, Value)> = given.into_iter().collect();
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     let mut checked = Map::new();
     for (name, value) in entries {
-        let field = known.iter().find(|it| it.name == name).ok_or_else(|| unknown_field(verb, form, &name, &known))?;
+        let field = known.iter().find(|it| it.name == name);
+        let field = field.ok_or_else(|| unknown_field(verb, form, &name, &known, schema.as_deref()))?;
         if !value.is_null() {
             checked.insert(name, check_value(field, field.name, value)?);
         }
@@ -85,8 +87,13 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
             Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
         }
         Some(Value::String(name)) => verbs::form_of(verb, &name).ok_or_else(|| {
-            let what = format!("form of {}", verb.name);
-            ApiError::unknown_name(ApiErrorKind::UnknownForm, &what, &name, &names).field("form")
+            let error = ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "form"), &name, &names);
+            match forms_meant(&words::stems(&name)).as_slice() {
+                [meant] if verb.name == "DETECT" => {
+                    ApiError { actions: vec![format!("did you mean `{meant}`?")], ..error }.field("form")
+                }
+                _ => error.field("form"),
+            }
         }),
         Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` must be a text").field("form")),
     }
@@ -94,10 +101,12 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
 
 /// Returns the error for an unknown field. It names the form that has this field, the nearest known field, or the fields
 /// of the form itself.
-fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[Field]) -> ApiError {
-    let what = format!("field of {}", display_name(verb, form));
-    let names: Vec<&str> = known.iter().map(|it| it.name).collect();
-    let mut error = ApiError::unknown_name(ApiErrorKind::UnknownField, &what, name, &names).field(name);
+fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[Field], schema: Option<&str>) -> ApiError {
+    let nested = form.fields.iter().flat_map(|it| verbs::nested_fields(it, schema));
+    let mut names: Vec<&str> = known.iter().chain(nested.collect::<Vec<_>>().iter()).map(|it| it.name).collect();
+    names.dedup();
+    let whole = display_name(verb, form);
+    let mut error = ApiError::unknown_part(ApiErrorKind::UnknownField, (&whole, "field"), name, &names).field(name);
     let has_field = |it: &&Form| it.fields.iter().any(|field| field.is_named(name));
     let elsewhere =
         verb.forms.iter().find(has_field).map(|it| format!("`{name}` is a field of the form `{}`", it.name));
@@ -109,8 +118,8 @@ fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[Field]) -> ApiEr
     match elsewhere {
         Some(elsewhere) => error.action(elsewhere),
         None if is_like_known => error,
-        None if own.is_empty() => error.action(format!("see help {}", display_name(verb, form))),
-        None => error.action(format!("use {}: see help {}", own.join(", "), display_name(verb, form))),
+        None if own.is_empty() => error.action(format!("see help {whole}")),
+        None => error.action(format!("use {}: see help {whole}", own.join(", "))),
     }
 }
 
@@ -267,8 +276,8 @@ fn check_object(path: &str, value: Value, fields: &[Field]) -> ApiResult<Value> 
     for (name, value) in entries {
         let full = format!("{path}.{name}");
         let field = fields.iter().find(|it| it.name == name).ok_or_else(|| {
-            ApiError::unknown_name(ApiErrorKind::UnknownField, &format!("field in `{path}`"), &name, &names)
-                .field(full.as_str())
+            let whole = format!("`{path}`");
+            ApiError::unknown_part(ApiErrorKind::UnknownField, (&whole, "field"), &name, &names).field(full.as_str())
         })?;
         checked.insert(name, check_value(field, &full, value)?);
     }
@@ -350,16 +359,18 @@ fn check_delta(request: &ValidRequest) -> ApiResult<()> {
     Ok(())
 }
 
+/// Returns the forms of DETECT that these stems ask for.
+fn forms_meant(stems: &[String]) -> Vec<&'static str> {
+    let is_meant = |cues: &[&str]| cues.iter().any(|cue| stems.iter().any(|it| it == cue));
+    INTENT_CUES.iter().filter(|it| is_meant(it.1)).map(|it| it.0).collect()
+}
+
 /// Checks that the objective and the constraints of DETECT fit its form.
 fn check_detect(request: &ValidRequest) -> ApiResult<()> {
     if let Some(objective) = request.text("objective") {
         let stems = words::stems(objective);
-        let means = |form: &str| {
-            INTENT_CUES.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
-        };
-        let others: Vec<&str> =
-            INTENT_CUES.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
-        if !means(request.form.name) && !others.is_empty() {
+        let others = forms_meant(&stems);
+        if !others.contains(&request.form.name) && !others.is_empty() {
             return Err(ApiError::new(
                 ApiErrorKind::Ambiguous,
                 format!("the objective asks for {}, but the form is {}", others.join(" or "), request.form.name),

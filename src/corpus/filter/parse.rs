@@ -129,6 +129,7 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
                 .map(|it| FilterOperand::Glob(it.compile_matcher()))
                 .map_err(|error| invalid_filter(error.to_string()));
         }
+        FieldType::Text if field.name == "extension" => FieldValue::Text(value.trim_start_matches('.').to_string()),
         FieldType::Text => FieldValue::Text(value.to_string()),
         FieldType::Number => {
             let number = value.parse().ok().filter(|it: &f64| it.is_finite());
@@ -156,7 +157,10 @@ mod tests {
         for filter in ["modified>=yesterday", "modified>7d", "published_at < \"2 weeks\" AND size>0"] {
             assert!(Filter::parse(filter).is_ok(), "{filter}");
         }
+        assert_eq!(format!("{:?}", Filter::parse("extension=.md")), format!("{:?}", Filter::parse("extension=md")));
         let split = Filter::parse("modified>=7 days").unwrap_err();
+        assert!(split.kind == ApiErrorKind::TypeError && split.message.contains("\"7 days\""), "{split:?}");
+        let split = Filter::parse("title=Tide gauges").unwrap_err();
         assert!(split.kind == ApiErrorKind::InvalidFilter && split.actions[1].contains("quotes"), "{split:?}");
     }
 

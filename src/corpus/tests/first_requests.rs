@@ -185,6 +185,13 @@ fn errors_about_unknown_fields_name_the_fields_of_the_form() {
     assert_eq!(told.actions, ["use field, threshold: see help COMPARE consensus"]);
     let told = error("COMPARE", json!({"form": "consensus", "field": "x", "doc_a": 1}));
     assert_eq!(told.actions, ["`doc_a` is a field of the form `versions`"]);
+    let told = error("EXTRACT", json!({"schema": "Table", "files": ["a.md"]}));
+    assert_eq!(
+        (told.message.as_str(), told.actions[0].as_str()),
+        ("EXTRACT has no field `files`", "did you mean `file`?")
+    );
+    assert_eq!(error("DETECT", json!({"form": "outliers"})).actions, ["did you mean `anomalies`?"]);
+    assert!(error("list", json!({})).actions[0].starts_with("QUERY {"));
     let told = error("QUERY", json!({}));
     assert!(told.actions[1].starts_with("write e.g. {\"filter\":"), "{told:?}");
     let told = error("QUERY", json!({"filter": {"year": 2020}}));

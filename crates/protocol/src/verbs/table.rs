@@ -25,8 +25,7 @@ pub const VERB_NAMES: &[&str] = &[
 /// Criteria by which documents can be ranked for authority.
 pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
-const OBJECTIVE: Field =
-    optional_field("objective", LONG_TEXT, "what the answer is for, in plain words; vic chooses the method");
+const OBJECTIVE: Field = optional_field("objective", LONG_TEXT, "what the answer is for");
 
 const TOPIC: Field = required_field("topic", LONG_TEXT, "e.g. transformers").or_named(&["query", "q", "subject"]);
 
@@ -158,7 +157,8 @@ const DETECT: Verb = Verb {
                             "max_clusters",
                             FieldKind::Whole(1, 1_000),
                             "at most so many groups; 5 when absent",
-                        ),
+                        )
+                        .or_named(&["k"]),
                         optional_field("min_size", FieldKind::Whole(1, 10_000), "smaller groups are left out"),
                     ]),
                     "bounds",
@@ -193,7 +193,8 @@ const DETECT: Verb = Verb {
                             "expected_topics",
                             FieldKind::Texts(100),
                             "topics that every document should have",
-                        ),
+                        )
+                        .or_named(&["topics"]),
                         optional_field(
                             "min_share",
                             FieldKind::Number(0.0, 1.0),

@@ -93,7 +93,7 @@ pub const MAX_WAIT_MS: i64 = 30_000;
 
 /// Fields that every verb takes.
 pub const COMMON_FIELDS: &[Field] = &[
-    optional_field("view", SHORT_TEXT, "a saved view; all files without view and session"),
+    optional_field("view", SHORT_TEXT, "a saved view; else all files"),
     optional_field("session", FieldKind::Whole(1, i64::MAX), "the files of one ingest run, as they were")
         .or_named(&["session_id"]),
     optional_field("format", FieldKind::Choice(FORMATS), "json (default), yaml, or csv for tables"),
