@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Maximum number of files that `view show` lists.
+/// Maximum number of files that an answer about a view lists.
 const MAX_LISTED_FILES: usize = 100;
 
 /// Maximum number of views per owner: finding a view scans all of them.
@@ -197,6 +197,11 @@ fn view_value(name: &str, view: &View) -> Value {
     let mut shown = json!({"name": name});
     if let (Some(shown), Ok(Value::Object(own))) = (shown.as_object_mut(), serde_json::to_value(view)) {
         shown.extend(own);
+        for name in ["files", "paths"] {
+            if let Some(Value::Array(list)) = shown.get_mut(name) {
+                list.truncate(MAX_LISTED_FILES);
+            }
+        }
     }
     shown
 }
