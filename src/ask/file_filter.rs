@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use chrono::{Local, Utc};
-
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, L0Filters};
 use crate::units;
@@ -49,8 +47,7 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
 /// Parses a date, a time or a time ago such as `7 days`, and returns nanoseconds since the epoch. The error names the
 /// filter `name`.
 fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
-    let ago = || units::parse_time_ago(text, Utc::now(), &Local);
-    units::parse_moment(text).or_else(ago).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+    units::parse_moment_or_ago(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot parse `{text}` as the date of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31, 2026-03-31T12:00:00Z or `7 days`")
@@ -59,7 +56,7 @@ fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeZone;
+    use chrono::{Local, TimeZone, Utc};
 
     use super::*;
 

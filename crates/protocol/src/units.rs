@@ -43,6 +43,11 @@ pub fn parse_moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc
     (0..4).find_map(|hours| zone.from_local_datetime(&later(hours)?).earliest()).map(|it| it.to_utc())
 }
 
+/// Parses a time as [`parse_moment`] does, or a time before now as [`parse_time_ago`] does.
+pub fn parse_moment_or_ago(text: &str) -> Option<DateTime<Utc>> {
+    parse_moment(text).or_else(|| parse_time_ago(text, Utc::now(), &Local))
+}
+
 /// Parses a time before `now`: `7d`, `7 days`, `2 weeks ago`, `last month`, `past 3 hours`, `yesterday`, `today`, `now`.
 /// Months and years follow the calendar; `today` and `yesterday` are the midnights of their days in `zone`.
 pub fn parse_time_ago<Z: TimeZone>(text: &str, now: DateTime<Utc>, zone: &Z) -> Option<DateTime<Utc>> {
