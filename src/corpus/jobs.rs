@@ -60,8 +60,8 @@ impl CorpusApi {
             // Cancel the job when the caller is dropped while it waits: no client knows the id of the job.
             let unheard = begun.cancel.clone().drop_guard();
             self.jobs.wait_for_end(&begun, wait).await;
-            unheard.disarm();
             self.add_outcome(&id, &mut told).await?;
+            unheard.disarm();
         }
         let goes_on = told.data["state"] == RUNNING;
         Ok((envelope::wrap_answer("", verb, form, &Value::Null, 0.0, &told), None, goes_on))

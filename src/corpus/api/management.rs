@@ -238,3 +238,15 @@ pub(in crate::corpus) fn schemas_value(given: &Map<String, Value>) -> ApiResult<
         Some(name) => help::find_verb(name).map(schema::schemas_of_verb),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn view_lists_at_most_100_files() {
+        let shown = view_value("v", &View::Set { files: (1..=500).collect(), paths: vec!["a.md".into(); 500] });
+        let length = |name: &str| shown[name].as_array().unwrap().len();
+        assert_eq!((length("files"), length("paths"), &shown["name"]), (100, 100, &json!("v")));
+    }
+}
