@@ -44,19 +44,19 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Parses a date or time as `units::parse_moment` does, and returns nanoseconds since the epoch. The error names the
+/// Parses a date, a time or a time ago such as `7 days`, and returns nanoseconds since the epoch. The error names the
 /// filter `name`.
 fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
-    units::parse_moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+    units::parse_moment_or_ago(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot parse `{text}` as the date of {name}"))
             .field(format!("filters.{name}"))
-            .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
+            .hint("write 2026-03-31, 2026-03-31T12:00:00Z or `7 days`")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use chrono::{Local, TimeZone};
+    use chrono::{Local, TimeZone, Utc};
 
     use super::*;
 
@@ -73,6 +73,18 @@ mod tests {
         let midnight = Local.with_ymd_and_hms(1970, 1, 2, 0, 0, 0).earliest().unwrap().timestamp_nanos_opt();
         assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (midnight, Some(3 * DAY)));
         assert_eq!(filter.extensions, ["pdf", "md"]);
+    }
+
+    #[test]
+    fn time_ago_counts_back_from_now() {
+        let after = |text: &str| {
+            let filters = L0Filters { modified_after: Some(text.into()), ..L0Filters::default() };
+            resolve(&filters, None).unwrap().modified_after_ns.unwrap()
+        };
+        let now = Utc::now().timestamp_nanos_opt().unwrap();
+        let days = (now - after("7 days")) as f64 / 86_400e9;
+        assert!((6.9..7.1).contains(&days), "{days}");
+        assert!(after("2 weeks") < after("7 days") && after("7 days") < after("yesterday"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::corpus::results::{hash_result_id, parse_stored, unknown_result};
 use crate::corpus::verbs::{compare, delta, detect, explain_failure, extract, normalize, score, summarize, trace};
 use crate::corpus::views::baseline::{DeltaBaseline, serialize_corpus};
 use crate::corpus::views::documents::Corpus;
+use crate::corpus::views::saved_view::Selection;
 use crate::corpus::views::select;
 use crate::corpus::views::sessions::check_has_text;
 use crate::error::{Error, Result};
@@ -80,19 +81,28 @@ impl CorpusApi {
             _ => {}
         }
         if patient {
+            self.resolve_names(request).await?;
             return Ok(VerbOutcome::NeedsJob(0));
         }
         self.read_and_run(request, WorkMode::CallerWaits).await
     }
 
-    /// Loads the documents of the view and runs the verb on them.
-    pub(super) async fn read_and_run(&self, request: &ValidRequest, size: WorkMode) -> ApiResult<VerbOutcome> {
+    /// Resolves the view, the baseline and the documents that a request names. Reads no document, so that a wrong name is
+    /// rejected before a job starts.
+    async fn resolve_names(&self, request: &ValidRequest) -> ApiResult<(Selection, Option<DeltaBaseline>)> {
         let (mut selection, earlier) = match request.verb.name {
             "DELTA" => self.resolve_baseline(request).await?,
             _ => (self.resolve_view(request).await?, None),
         };
         check_has_text(request, &selection)?;
         self.narrow_to_named(request, &mut selection).await?;
+        self.check_source(request, &selection).await?;
+        Ok((selection, earlier))
+    }
+
+    /// Loads the documents of the view and runs the verb on them.
+    pub(super) async fn read_and_run(&self, request: &ValidRequest, size: WorkMode) -> ApiResult<VerbOutcome> {
+        let (selection, earlier) = self.resolve_names(request).await?;
         let unknown = self.files_without_facts(&selection, &selection.filters).await?;
         if let Some(later) = job_needed(size, unknown.len())? {
             return Ok(later);

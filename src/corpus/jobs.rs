@@ -17,12 +17,14 @@ use crate::corpus::api::request::ValidRequest;
 use crate::corpus::context::CorpusApi;
 use crate::corpus::limits::WorkMode;
 use crate::corpus::outcome::{CallReply, VerbOutcome};
-use crate::corpus::running_jobs::{CANCELLED, RUNNING, RunningGuard, record_and_spawn};
+use crate::corpus::results::parse_stored;
+use crate::corpus::running_jobs::{CANCELLED, RUNNING, RunningGuard, RunningJob, record_and_spawn};
 use crate::corpus::text::words;
 use crate::corpus::verbs::ingest_run::RunningIngest;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::model::Principal;
+use crate::verbs::MAX_WAIT_MS;
 
 /// Maximum time that a cancel request waits until the end of the job is recorded.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -46,15 +48,39 @@ impl CorpusApi {
         let mut told = Answer::new("the work continues as a job");
         told.data =
             json!({"job_id": job.id, "state": RUNNING, "documents": documents, "ask": format!("job {}", job.id)});
-        let envelope = envelope::wrap_answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
-        let (contract, cancel) = (self.clone(), open.begun.cancel.clone());
+        let (contract, begun, wait) = (self.clone(), open.begun.clone(), request.wait());
+        let (id, verb, form) = (job.id.clone(), request.verb.name, request.form.name);
         let noted = blocking(move || reader.parts.book.put_job(&own, &first));
         let work = async move {
             contract.run_to_end(request, job, going, &open.begun.cancel).await;
             drop((place, open));
         };
-        record_and_spawn(cancel, noted, work).await?;
-        Ok((envelope, None, true))
+        record_and_spawn(begun.cancel.clone(), noted, work).await?;
+        if !wait.is_zero() {
+            // Cancel the job when the caller is dropped while it waits: no client knows the id of the job.
+            let unheard = begun.cancel.clone().drop_guard();
+            self.jobs.wait_for_end(&begun, wait).await;
+            self.add_outcome(&id, &mut told).await?;
+            unheard.disarm();
+        }
+        let goes_on = told.data["state"] == RUNNING;
+        Ok((envelope::wrap_answer("", verb, form, &Value::Null, 0.0, &told), None, goes_on))
+    }
+
+    /// Adds the final state of a job to the answer that names it, and the result or the error. Adds nothing if the job runs.
+    async fn add_outcome(&self, id: &str, told: &mut Answer) -> Result<()> {
+        let job = self.load_job_state(id).await.map_err(|refusal| Error::internal(refusal.message))?;
+        if job.state == RUNNING {
+            return Ok(());
+        }
+        let shown = self.job_value(&job, true).await.map_err(|refusal| Error::internal(refusal.message))?;
+        told.method = "a job that has ended".into();
+        told.confidence = shown["answer"]["confidence"].as_f64().unwrap_or(0.0);
+        told.coverage = shown["answer"]["coverage"].as_f64();
+        if let (Some(data), Value::Object(shown)) = (told.data.as_object_mut(), shown) {
+            data.extend(shown);
+        }
+        Ok(())
     }
 
     async fn run_to_end(
@@ -104,22 +130,40 @@ impl CorpusApi {
 
     /// Returns the state of a job; first cancels the job if the request sets `cancel`.
     pub(super) async fn job_status(&self, given: &Map<String, Value>) -> ApiResult<Value> {
-        check_fields(given, &["id", "cancel", "format"])?;
-        let id = text_field(given, "id")?
-            .ok_or_else(|| ApiError::new(ApiErrorKind::MissingField, "`id` is missing").field("id"))?;
+        check_fields(given, &["id", "cancel", "wait_ms", "format"])?;
+        let id = text_field(given, "id")?.ok_or_else(|| {
+            ApiError::new(ApiErrorKind::MissingField, "`id` is missing")
+                .field("id")
+                .action("give the `job_id` of an answer")
+        })?;
         let cancel = flag_field(given, "cancel")?;
-        let mut job = self.load_job(id).await?;
+        let wait = wait_field(given)?;
+        let job = self.load_job(id).await?;
         if cancel {
             self.cancel_job(&job.id).await;
-            job = self.load_job(id).await?;
+        } else if let (false, Some(begun)) = (wait.is_zero(), self.running_job(&job.id)) {
+            self.jobs.wait_for_end(&begun, wait).await;
         }
-        if self.jobs.is_orphaned(&job) {
-            // Load the job again, because it may have ended after it was loaded and before the check.
-            job = self.load_job(id).await?;
+        let job = self.load_job_state(id).await?;
+        self.job_value(&job, !wait.is_zero()).await
+    }
+
+    /// Loads a job of the caller. A job that no task runs any more, and whose end was not recorded, has failed.
+    async fn load_job_state(&self, id: &str) -> ApiResult<StoredJob> {
+        let job = self.load_job(id).await?;
+        if !self.jobs.is_orphaned(&job) {
+            return Ok(job);
         }
+        // Load the job again, because it may have ended after it was loaded and before the check.
+        let mut job = self.load_job(id).await?;
         if self.jobs.is_orphaned(&job) {
             job.state = FAILED.into();
         }
+        Ok(job)
+    }
+
+    /// Returns the state of a job with the id of its result or its error; if `whole`, also with the result itself.
+    async fn job_value(&self, job: &StoredJob, whole: bool) -> ApiResult<Value> {
         let mut shown = json!({"job_id": job.id, "state": job.state});
         let body: Value = serde_json::from_str(&job.body).unwrap_or_default();
         for name in ["result", "error"] {
@@ -127,7 +171,18 @@ impl CorpusApi {
                 shown[name] = body[name].clone();
             }
         }
+        // An answer that is too large to be stored has an id, but no result.
+        if let (true, Some(id)) = (whole, body["result"].as_str())
+            && let Some(kept) = self.stored_result(id).await?
+        {
+            shown["answer"] = parse_stored(&kept.envelope)?;
+        }
         Ok(shown)
+    }
+
+    /// Returns a job that has not ended. The lock is not held afterwards.
+    fn running_job(&self, id: &str) -> Option<RunningJob> {
+        self.jobs.running().get(id).cloned()
     }
 
     /// Loads a job of the caller; the owner can load the jobs of every key.
@@ -139,8 +194,12 @@ impl CorpusApi {
             Principal::Key(_) => reader.parts.book.job(&own, &wanted),
         });
         found.await?.ok_or_else(|| {
-            ApiError::new(ApiErrorKind::UnknownResult, format!("there is no job `{}`", words::truncate_to_line(id, 40)))
-                .field("id")
+            let shown = words::truncate_to_line(id, 40);
+            let error = ApiError::new(ApiErrorKind::UnknownResult, format!("there is no job `{shown}`")).field("id");
+            match id.starts_with("r-") {
+                true => error.action("this is the id of an answer: use RESULT"),
+                false => error.action("give the `job_id` of an answer"),
+            }
         })
     }
 
@@ -154,11 +213,24 @@ impl CorpusApi {
 
     /// Cancels a job that the caller may see. Has no effect on a job that has ended.
     async fn cancel_job(&self, id: &str) {
-        let Some(begun) = self.jobs.running().get(id).cloned() else { return };
+        let Some(begun) = self.running_job(id) else { return };
         begun.cancel.cancel();
         // Wait, because the job itself records its end a moment later.
         tokio::time::timeout(CANCEL_TIMEOUT, begun.ended.cancelled()).await.ok();
     }
+}
+
+/// Returns the time that a call of JOB waits.
+fn wait_field(given: &Map<String, Value>) -> ApiResult<Duration> {
+    let Some(given) = given.get("wait_ms").filter(|it| !it.is_null()) else { return Ok(Duration::ZERO) };
+    let number = given.as_i64().or_else(|| given.as_str()?.trim().parse().ok());
+    let fits = number.filter(|it| (0..=MAX_WAIT_MS).contains(it)).and_then(|it| u64::try_from(it).ok());
+    fits.map(Duration::from_millis).ok_or_else(|| {
+        let kind = if number.is_some() { ApiErrorKind::OutOfRange } else { ApiErrorKind::TypeError };
+        ApiError::new(kind, "`wait_ms` is not a number of milliseconds that a call may wait")
+            .field("wait_ms")
+            .action(format!("give 0 to {MAX_WAIT_MS}"))
+    })
 }
 
 fn random_id() -> Result<u64> {

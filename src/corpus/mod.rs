@@ -1,6 +1,7 @@
 //! The corpus API for programs such as language model agents: eleven verbs over views of documents.
 //!
-//! `api::validate` checks a request against the tables in `crate::verbs`. `views` resolves its view to documents.
+//! `api::aliases` reads a request as language models write it; `api::validate` checks it against the tables in
+//! `crate::verbs`. `views` resolves its view to documents.
 //! `document::loader` parses each document in the jailed worker and caches the result by content hash. The verb, each in
 //! its own file in `verbs`, processes the parsed documents in memory and in a fixed order. `api::envelope` wraps the
 //! answer; `dispatch` calls these steps in order.

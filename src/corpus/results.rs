@@ -110,10 +110,11 @@ pub(super) fn bounded_request(asked: &Value) -> String {
 /// Returns the error for an unknown result id; it states how long results are kept.
 pub(super) fn unknown_result(id: &str, field: &str) -> ApiError {
     let shown = truncate_to_line(id, 40);
-    ApiError::new(ApiErrorKind::UnknownResult, format!("there is no result `{shown}`"))
-        .field(field)
-        .action("give the `id` of an envelope")
-        .action(format!("ask again: {}", CorpusStore::RESULT_RETENTION))
+    let error = ApiError::new(ApiErrorKind::UnknownResult, format!("there is no result `{shown}`")).field(field);
+    if id.starts_with("j-") {
+        return error.action("this is the id of a job: JOB gives the id of its result");
+    }
+    error.action("give the `id` of an envelope").action(format!("ask again: {}", CorpusStore::RESULT_RETENTION))
 }
 
 /// Returns the request of a stored result.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -18,9 +19,14 @@ const MAX_JOBS: usize = 64;
 pub(super) const RUNNING: &str = "running";
 pub(super) const CANCELLED: &str = "cancelled";
 
+/// Maximum number of calls that wait for the end of a job. Each holds a place for reads, of which a small machine has two;
+/// a further call does not wait, and names its job at once.
+const MAX_WAITING_CALLS: usize = 1;
+
 /// The jobs of all callers.
 pub(super) struct Jobs {
     pub(super) slots: Arc<FairSlots>,
+    waits: Semaphore,
     /// Allows one job at a time: jobs take long, and interactive requests need the CPU too.
     pub(super) run_permit: Arc<Semaphore>,
     /// Jobs that have not ended, by job id.
@@ -60,6 +66,7 @@ impl Jobs {
     pub(super) fn new() -> Jobs {
         Jobs {
             slots: FairSlots::with_half_each(MAX_JOBS),
+            waits: Semaphore::new(MAX_WAITING_CALLS),
             run_permit: Arc::new(Semaphore::new(1)),
             running: Mutex::default(),
         }
@@ -67,6 +74,13 @@ impl Jobs {
 
     pub(super) fn running(&self) -> MutexGuard<'_, HashMap<String, RunningJob>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a job has ended or the time is over; not at all if too many calls wait already.
+    pub(super) async fn wait_for_end(&self, job: &RunningJob, time: Duration) {
+        if let Ok(_place) = self.waits.try_acquire() {
+            tokio::time::timeout(time, job.ended.cancelled()).await.ok();
+        }
     }
 
     /// Returns whether a job is running according to the database, but no task runs it, because its end was not recorded.
@@ -103,7 +117,6 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Poll;
-    use std::time::Duration;
 
     use tokio::sync::Notify;
 
@@ -174,6 +187,22 @@ mod tests {
         drop(caller);
         tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
         assert!(jobs.running().is_empty());
+    }
+
+    #[tokio::test]
+    async fn waits_are_bounded_in_time_and_number() {
+        let jobs = Jobs::new();
+        let running = RunningJob::default();
+        jobs.wait_for_end(&running, Duration::from_millis(1)).await;
+        let places: Vec<_> = (0..MAX_WAITING_CALLS).map(|_| jobs.waits.try_acquire().unwrap()).collect();
+        let hour = Duration::from_secs(3_600);
+        tokio::time::timeout(Duration::from_secs(30), jobs.wait_for_end(&running, hour))
+            .await
+            .expect("it does not wait");
+        drop(places);
+        let (waits, ends) = (jobs.wait_for_end(&running, hour), async { running.ended.cancel() });
+        tokio::time::timeout(Duration::from_secs(30), async { tokio::join!(waits, ends) }).await.expect("it ends");
+        assert_eq!(jobs.waits.available_permits(), MAX_WAITING_CALLS);
     }
 
     #[tokio::test]

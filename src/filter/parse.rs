@@ -54,7 +54,8 @@ impl Token {
             Token::Open => "(".into(),
             Token::Close => ")".into(),
             Token::Operator(_) => "an operator".into(),
-            Token::Word(word, _) => word.chars().take(40).collect(),
+            Token::Word(word, _) if word.chars().count() > 40 => word.chars().take(40).chain(['…']).collect(),
+            Token::Word(word, _) => word.clone(),
         }
     }
 }
@@ -117,7 +118,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
 
     fn parse_or(&mut self) -> Result<Node<T>, E> {
         let mut nodes = vec![self.parse_and()?];
-        while self.take_keyword("OR") {
+        while self.take_keyword("OR") || self.take_keyword("||") {
             nodes.push(self.parse_and()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes) })
@@ -125,7 +126,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
 
     fn parse_and(&mut self) -> Result<Node<T>, E> {
         let mut nodes = vec![self.parse_operand()?];
-        while self.take_keyword("AND") {
+        while self.take_keyword("AND") || self.take_keyword("&&") {
             nodes.push(self.parse_operand()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) })

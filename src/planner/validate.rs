@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
-use crate::units::parse_moment;
+use crate::units::parse_moment_or_ago;
 
 /// Maximum bytes of a question. A longer one is an error, because such a text is a document, not a question.
 pub const MAX_QUESTION_BYTES: usize = 32 << 10;
@@ -99,9 +99,9 @@ fn check_one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
 }
 
 fn parse_moment_field(field: &str, text: &str) -> Result<DateTime<Utc>> {
-    parse_moment(text).ok_or_else(|| {
+    parse_moment_or_ago(text).ok_or_else(|| {
         Error::invalid(format!("cannot parse the date `{text}` of `{field}`"))
-            .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
+            .hint("write 2026-03-31, 2026-03-31T12:00:00Z or `7 days`")
     })
 }
 

@@ -153,7 +153,7 @@ mod tests {
         for line in [
             vec!["vic", "ask"],
             vec!["vic", "ask", "x", "--min-size", "ten"],
-            vec!["vic", "files", "--after", "yesterday"],
+            vec!["vic", "files", "--after", "soon"],
             vec!["vic", "index", "--wait", "--no-wait"],
             vec!["vic", "pause", "--for", "soon"],
             vec!["vic", "sync", "--timeout", "0"],

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::output::Printer;
 use crate::text::escape_controls_in_json;
-use crate::{value_parsers, vicd_command};
+use crate::{corpus_input, value_parsers, vicd_command};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, Result};
@@ -19,8 +19,9 @@ use vic_protocol::verbs::{self, Field, FieldKind, Verb};
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// A verb, its form, and its fields as `--name=value` or `--name value`; `ingest PATH...`; also `help [VERB [FORM]]`,
-    /// `help fields`, `schema [VERB]`, `job ID` and `result ID`
+    /// A verb, its form, and its fields as JSON (`'{"name":value}'`, `@FILE`, or `-` for standard input) or as
+    /// `--name=value`; `ingest PATH...`; also `help [VERB [FORM]]`, `help fields`, `schema [VERB]`,
+    /// `view create|list|show|delete`, `job ID` and `result ID`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
     words: Vec<String>,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Args {
 impl Args {
     /// Returns whether the call can be answered without a daemon.
     pub(crate) fn needs_no_daemon(&self) -> bool {
-        matches!(self.words[0].as_str(), "help" | "schema") || self.asks_for_help()
+        ["help", "schema"].iter().any(|it| self.words[0].eq_ignore_ascii_case(it)) || self.asks_for_help()
     }
 
     /// Returns the words as arguments for the command that `vicd` runs.
@@ -43,7 +44,7 @@ impl Args {
 
 /// Sends the call to the daemon and prints the envelope of the reply.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let call = parse_call(&args.words)?;
+    let call = read_call(&args.words)?;
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
     print_reply(&reply, printer)
 }
@@ -55,34 +56,101 @@ pub(crate) fn print_reply(reply: &CorpusReply, printer: &mut Printer) -> Result<
     printer.line(text.trim_end_matches('\n'))
 }
 
+/// Returns the call that the words make. Without fields, a request that needs some may stand on standard input.
+fn read_call(words: &[String]) -> Result<CorpusRequest> {
+    let mut call = parse_call(words)?;
+    if lacks_fields(&call)
+        && let Some(fields) = corpus_input::request_on_stdin()?
+    {
+        add_fields(&mut call, fields)?;
+    }
+    Ok(call)
+}
+
+/// Returns whether a call has no fields, although its form needs some. Only then is standard input read without a `-`,
+/// because a loop that calls `vic` may have other input there.
+fn lacks_fields(call: &CorpusRequest) -> bool {
+    let Some(verb) = verbs::any_call(&call.verb) else { return false };
+    if call.request.keys().any(|it| it != verb.form_field()) {
+        return false;
+    }
+    match call.request.get(verb.form_field()).and_then(Value::as_str) {
+        Some(form) => verbs::form_of(verb, form).is_some_and(|it| it.fields.iter().any(|it| it.required)),
+        None => true,
+    }
+}
+
 /// Parses the words into a call. Values are converted to the type of their field in the registry.
 pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
-    let verb = words[0].clone();
-    let mut request = Map::new();
+    if let Some(sign) = words[0].chars().next().filter(|it| matches!(it, '{' | '@' | '-')) {
+        return Err(Error::invalid(format!("a call begins with a verb, not with `{sign}`"))
+            .hint("put the verb before the request: vic corpus extract '{\"schema\":\"Code\"}'"));
+    }
+    let mut call = CorpusRequest { verb: words[0].clone(), request: Map::new() };
     let mut rest = words[1..].iter().peekable();
-    if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
-        // INGEST has no forms, so the words after the verb are the paths to ingest.
-        let paths: Vec<Value> = absolute_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
-        if !paths.is_empty() {
-            request.insert("paths".into(), paths.into());
-        }
-    } else if let Some(word) = rest.next_if(|it| !it.starts_with("--")) {
-        let name = if matches!(verb.as_str(), "job" | "result") { "id" } else { "form" };
-        request.insert(name.into(), word.as_str().into());
-    }
+    let mut position = 0;
     while let Some(word) = rest.next() {
-        let name = word
-            .strip_prefix("--")
-            .ok_or_else(|| Error::invalid(format!("`{word}` is not of the form `--name=value`")))?;
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_string())),
-            None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),
-        };
-        let name = name.replace('-', "_");
-        let field = registry_field(&verb, request.get("form").and_then(Value::as_str), &name);
-        add_field(&mut request, name, typed_value(field, value)?)?;
+        if let Some(option) = word.strip_prefix("--") {
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_string())),
+                None => (option, None),
+            };
+            let name = name.replace('-', "_");
+            let field = registry_field(&call, &name);
+            let is_value = |it: &&String| match field.map(|it| it.kind) {
+                // The word after a flag belongs to the flag only if it says so: it may be the request.
+                Some(FieldKind::Flag) => matches!(it.as_str(), "true" | "false"),
+                _ => !it.starts_with("--"),
+            };
+            let value = value.or_else(|| rest.next_if(is_value).cloned());
+            add_field(&mut call.request, name, typed_value(field, value)?)?;
+        } else if let Some(fields) = corpus_input::request_in(word)? {
+            add_fields(&mut call, fields)?;
+        } else {
+            add_positional(&mut call, position, word)?;
+            position += 1;
+        }
     }
-    Ok(CorpusRequest { verb, request })
+    Ok(call)
+}
+
+/// Adds a word without `--`, the `position`th, as the field that it stands for.
+fn add_positional(call: &mut CorpusRequest, position: usize, word: &str) -> Result<()> {
+    let verb = verbs::any_call(&call.verb).map_or("", |it| it.name);
+    let name = match (verb, position) {
+        // The words after INGEST are the paths to ingest, because it has no forms.
+        ("INGEST", _) => return add_field(&mut call.request, "paths".into(), Value::Array(vec![absolute_path(word)?])),
+        ("EXTRACT", 0) => "schema",
+        ("QUERY", 0) => "filter",
+        ("EXPLAIN_FAILURE", 0) if word.starts_with("r-") => "id",
+        ("EXPLAIN_FAILURE", 0) => "url_id",
+        ("JOB" | "RESULT", 0) => "id",
+        ("VIEW", 0) => "action",
+        ("VIEW", 1) => "name",
+        (_, 0) => "form",
+        _ => {
+            return Err(Error::invalid(format!("`{word}` is not a `--name` option"))
+                .hint("write fields as --name=value, or all of them as '{\"name\":value}'"));
+        }
+    };
+    add_field(&mut call.request, name.into(), word.into())
+}
+
+/// Adds the fields of a JSON request. Relative paths of INGEST start at the working directory.
+fn add_fields(call: &mut CorpusRequest, fields: Map<String, Value>) -> Result<()> {
+    for (name, value) in fields {
+        let name = name.replace('-', "_");
+        let is_paths = registry_field(call, &name).is_some_and(|it| it.name == "paths");
+        let value = match value {
+            Value::Array(list) if is_paths => Value::Array(absolute_json_paths(list)?),
+            Value::String(path) if is_paths => absolute_path(&path)?,
+            value => value,
+        };
+        if call.request.get(&name) != Some(&value) {
+            add_field(&mut call.request, name, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds a field to the request. A list may be split over several options with the same name; other fields may occur only
@@ -98,11 +166,15 @@ fn add_field(request: &mut Map<String, Value>, name: String, value: Value) -> Re
     Ok(())
 }
 
-/// Returns the field with this name from the registry, if there is one.
-fn registry_field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
-    let verb = verbs::verb(verb)?;
-    let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
-    Verb::fields(form).find(|it| it.name == name)
+/// Returns the field with this name, or another name of it, from the registry, if there is one.
+fn registry_field(call: &CorpusRequest, name: &str) -> Option<&'static Field> {
+    let verb = verbs::any_call(&call.verb)?;
+    let form = call.request.get(verb.form_field()).and_then(Value::as_str).and_then(|it| verbs::form_of(verb, it));
+    let form = form.or(verb.forms.first())?;
+    match verbs::verb(&call.verb) {
+        Some(_) => Verb::fields(form).find(|it| it.is_named(name)),
+        None => form.fields.iter().find(|it| it.is_named(name)),
+    }
 }
 
 /// Converts a value to the type of its field. A value that does not fit is passed on unchanged, for the validator to
@@ -133,15 +205,12 @@ fn typed_value(field: Option<&Field>, value: Option<String>) -> Result<Value> {
 fn split_items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     let is_one = match field.name {
         "paths" => Path::new(value).exists(),
-        "urls" => !value.split(',').all(|it| it.trim().starts_with("http")),
+        "urls" if matches!(field.kind, FieldKind::Texts(_)) => {
+            !value.split(',').all(|it| it.trim().starts_with("http"))
+        }
         _ => false,
     };
     value.split(move |it| it == ',' && !is_one)
-}
-
-/// Makes the typed paths absolute, because the daemon has a different working directory.
-fn absolute_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
-    words.map(|it| absolute_path(it)).collect()
 }
 
 /// Makes the paths in a JSON list absolute. Values that are not paths are passed on unchanged.
@@ -151,6 +220,7 @@ fn absolute_json_paths(list: Vec<Value>) -> Result<Vec<Value>> {
         .collect()
 }
 
+/// Makes a typed path absolute, because the daemon has a different working directory.
 fn absolute_path(text: &str) -> Result<Value> {
     if text.trim().is_empty() {
         // Passes an empty path on unchanged; made absolute, it would become the working directory.
@@ -215,6 +285,61 @@ mod tests {
         check("job j-1", "job", json!({"id": "j-1"}));
         check("delta --baseline=4", "delta", json!({"baseline": 4}));
         check("delta --baseline r-41c0", "delta", json!({"baseline": "r-41c0"}));
+    }
+
+    #[test]
+    fn json_request_joins_words_and_options() {
+        check(r#"extract {"schema":"Code","limit":3}"#, "extract", json!({"schema": "Code", "limit": 3}));
+        check(
+            r#"compare consensus {"form":"consensus","field":"x"} --format=yaml"#,
+            "compare",
+            json!({"form": "consensus", "field": "x", "format": "yaml"}),
+        );
+        check(r#"extract --async {"schema":"Code"}"#, "extract", json!({"async": true, "schema": "Code"}));
+        check(r#"summarize {"form":"timeline"}"#, "summarize", json!({"form": "timeline"}));
+        let src = std::env::current_dir().unwrap().canonicalize().unwrap().join("src");
+        check(r#"ingest {"path":"src"}"#, "ingest", json!({"path": src}));
+        check(r#"ingest {"paths":["src",3]}"#, "ingest", json!({"paths": [src, 3]}));
+        for line in [r#"extract {"schema":"Code"} --schema=Table"#, r#"{"schema":"Code"}"#, "extract {'schema':1}", "-"]
+        {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            assert!(parse_call(&words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn words_without_dashes_have_a_field() {
+        check("extract Table", "extract", json!({"schema": "Table"}));
+        check("query size>3 --limit=5", "query", json!({"filter": "size>3", "limit": 5}));
+        check("explain-failure r-1", "explain-failure", json!({"id": "r-1"}));
+        check("explain-failure a.md --session-id 3", "explain-failure", json!({"url_id": "a.md", "session_id": 3}));
+        check("JOB j-1 --wait-ms 500 --cancel", "JOB", json!({"id": "j-1", "wait_ms": 500, "cancel": true}));
+        check("view show papers", "view", json!({"action": "show", "name": "papers"}));
+        check(
+            "view create --name=v --urls=1,b.md --auto-update",
+            "view",
+            json!({"action": "create", "name": "v", "urls": [1, "b.md"], "auto_update": true}),
+        );
+    }
+
+    #[test]
+    fn standard_input_is_read_for_missing_fields_only() {
+        for (line, expected) in [
+            ("extract", true),
+            ("compare", true),
+            ("compare consensus", true),
+            ("view create", true),
+            ("job", true),
+            ("normalize dates", false),
+            ("view list", false),
+            ("extract --limit=3", false),
+            ("extract {}", true),
+            ("nonsense", false),
+            ("compare nonsense", false),
+        ] {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            assert_eq!(lacks_fields(&parse_call(&words).unwrap()), expected, "{line}");
+        }
     }
 
     #[test]

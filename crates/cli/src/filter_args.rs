@@ -15,10 +15,10 @@ pub(crate) struct FilterArgs {
     /// Only files whose path below the root matches, e.g. `**/contracts/**`
     #[arg(long)]
     glob: Option<String>,
-    /// Only files modified at or after: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
+    /// Only files modified at or after: `2026-05-01`, RFC 3339, or a time ago such as `7d` or `2 weeks`
     #[arg(long, value_parser = value_parsers::parse_date, value_name = "DATE")]
     after: Option<DateTime<Utc>>,
-    /// Only files modified before: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
+    /// Only files modified before: `2026-05-01`, RFC 3339, or a time ago such as `7d` or `2 weeks`
     #[arg(long, value_parser = value_parsers::parse_date, value_name = "DATE")]
     before: Option<DateTime<Utc>>,
     /// Only files of at least this size: `512`, `10k`, `5M`, `1G`

@@ -20,6 +20,7 @@ mod command;
 mod compact_output;
 mod config;
 mod corpus;
+mod corpus_input;
 mod daemon;
 mod demo;
 mod doctor;

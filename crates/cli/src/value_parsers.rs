@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use chrono::{DateTime, Local, TimeDelta, TimeZone, Utc};
+use chrono::{DateTime, Local, TimeZone, Utc};
 
 use vic_protocol::client::Client;
 use vic_protocol::error::{IoContext, Result};
@@ -16,26 +16,16 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     units::parse_size(text).ok_or_else(|| format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`"))
 }
 
-/// Parses a date: `2026-05-01` (local midnight), an RFC 3339 date-time, or a time ago: `12h`, `7d`, `2w`, `1y`.
+/// Parses a date: `2026-05-01` (local midnight), an RFC 3339 date-time, or a time ago: `12h`, `7 days`, `2w`, `yesterday`.
 pub fn parse_date(text: &str) -> Result<DateTime<Utc>, String> {
     parse_date_at(text, Local::now())
 }
 
 fn parse_date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, String> {
-    let wrong = || format!("`{text}` is not a date: use `2026-05-01`, `2026-05-01T12:00:00Z`, `7d` or `2w`");
-    if let Some(moment) = units::parse_moment_in(text, &now.timezone()) {
-        return Ok(moment);
-    }
-    let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
-    let number: i64 = number.parse::<u32>().map_err(|_| wrong())?.into();
-    let hours = match unit {
-        "h" => number,
-        "d" => number * 24,
-        "w" => number * 24 * 7,
-        "y" => number * 24 * 365,
-        _ => return Err(wrong()),
-    };
-    TimeDelta::try_hours(hours).and_then(|ago| now.to_utc().checked_sub_signed(ago)).ok_or_else(wrong)
+    let zone = now.timezone();
+    units::parse_moment_in(text, &zone)
+        .or_else(|| units::parse_time_ago(text, now.to_utc(), &zone))
+        .ok_or_else(|| format!("`{text}` is not a date: use `2026-05-01`, `2026-05-01T12:00:00Z`, `7 days` or `2w`"))
 }
 
 /// Parses a duration into seconds; the unit is optional: `90`, `90s`, `30m`, `1h`, `2d`.
@@ -172,7 +162,9 @@ mod tests {
             ("7ä", None),
             ("4294967295y", None),
             ("2026-02-30", None),
-            ("yesterday", None),
+            ("7 days", Some("2026-05-08T10:00:00Z")),
+            ("yesterday", Some("2026-05-13T22:00:00Z")),
+            ("soon", None),
         ] {
             let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
             assert_eq!(parse_date_at(text, now).ok(), expected, "{text}");

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use strsim::jaro_winkler;
 
+use crate::corpus::text::words::truncate_to_line;
 use crate::error::{Error, ErrorCode};
 
 /// Minimum similarity at which an unknown name is treated as a misspelling of a known one.
@@ -108,12 +109,27 @@ impl ApiError {
 
     /// Creates the error for an unknown name; it suggests the nearest known name, or all known names if none is similar.
     pub(crate) fn unknown_name(cause: ApiErrorKind, what: &str, name: &str, known: &[&str]) -> ApiError {
-        let shown: String = name.chars().take(40).collect();
-        let refusal = ApiError::new(cause, format!("there is no {what} `{shown}`"));
+        let shown = truncate_to_line(name, 40);
+        ApiError::new(cause, format!("there is no {what} `{shown}`")).suggest(name, known)
+    }
+
+    /// Creates the error for an unknown part, such as a field of a form, with the same suggestions as
+    /// [`ApiError::unknown_name`].
+    pub(crate) fn unknown_part(
+        cause: ApiErrorKind,
+        (whole, part): (&str, &str),
+        name: &str,
+        known: &[&str],
+    ) -> ApiError {
+        let shown = truncate_to_line(name, 40);
+        ApiError::new(cause, format!("{whole} has no {part} `{shown}`")).suggest(name, known)
+    }
+
+    fn suggest(self, name: &str, known: &[&str]) -> ApiError {
         match nearest_name(name, known) {
-            Some(near) => refusal.action(format!("did you mean `{near}`?")),
-            None if known.is_empty() => refusal,
-            None => refusal.action(format!("use one of: {}", known.join(", "))),
+            Some(near) => self.action(format!("did you mean `{near}`?")),
+            None if known.is_empty() => self,
+            None => self.action(format!("use one of: {}", known.join(", "))),
         }
     }
 

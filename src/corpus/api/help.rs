@@ -1,23 +1,33 @@
-//! Help for language models: when to use a verb, what it does not do, which requests are rejected, a sample request and
-//! answer. Topics: all verbs, each verb, each form, each management call, and the filter fields of QUERY.
-
-use std::fmt::Write;
+//! Help for language models: when to use a verb, what it does not do, which requests are rejected, its fields, a sample
+//! request and answer. Topics: all verbs, each verb, each form, each schema of EXTRACT, each management call, the fields of
+//! every verb, and the filter fields of QUERY.
 
 use serde_json::Value;
 
-use crate::corpus::api::envelope;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::{envelope, help_pages};
 use crate::corpus::filter::{FILTER_FIELDS, FieldType};
 use crate::error::ErrorCode;
-use crate::verbs::{self, Field, FieldKind, Form, MANAGEMENT_CALLS, VERB_NAMES, VERBS, Verb};
-
-/// First paragraph of the help on all verbs.
-const OVERVIEW: &str = "Eleven verbs over views of documents. Every answer is an envelope: data, confidence, coverage, unknowns, method, evidence, error.";
+use crate::verbs::{self, MANAGEMENT_CALLS, SCHEMA_NAMES, VERB_NAMES, VERBS, Verb};
 
 /// Name of the help topic on filter fields.
 const FIELDS_TOPIC: &str = "fields";
 
-/// Returns the help on a verb, on one of its forms, on the topic `fields`, or on all verbs.
+/// Name of the help topic on the fields that every verb takes.
+const COMMON_TOPIC: &str = "common";
+
+/// Names of calls that other tools have, with what to use instead.
+const OTHER_CALLS: &[(&[&str], &str)] = &[
+    (
+        &["search", "find", "ask", "grep"],
+        "QUERY filters by metadata, EXTRACT finds objects; `vic ask` searches by meaning",
+    ),
+    (&["list", "files", "documents", "ls"], "QUERY {\"filter\":\"size>=0\"} lists the documents"),
+    (&["diff"], "use COMPARE versions, or DELTA for what changed"),
+    (&["add", "import", "load"], "use INGEST"),
+];
+
+/// Returns the help on a verb, on one of its forms or schemas, on the topics `fields` and `common`, or on all verbs.
 ///
 /// # Errors
 /// The error code and the envelope of the error, if there is no such verb or form.
@@ -27,88 +37,60 @@ pub fn text(verb: Option<&str>, form: Option<&str>) -> Result<String, (ErrorCode
 
 /// Returns the same help as [`text`], but the [`ApiError`] itself if there is none.
 pub(crate) fn help_text(verb: Option<&str>, form: Option<&str>) -> ApiResult<String> {
-    let Some(name) = verb else { return Ok(overview()) };
-    if name.eq_ignore_ascii_case(FIELDS_TOPIC) {
-        return Ok(fields_help());
+    let Some(name) = verb else { return Ok(help_pages::overview()) };
+    match name.trim() {
+        topic if topic.eq_ignore_ascii_case(FIELDS_TOPIC) => return Ok(fields_help()),
+        topic if topic.eq_ignore_ascii_case(COMMON_TOPIC) => return Ok(help_pages::common_page()),
+        _ => {}
     }
-    let verb = find_verb(name)?;
-    match form {
-        None => Ok(verb_help(verb)),
-        Some(form) => Ok(form_help(verb, verbs::form_of(verb, form).ok_or_else(|| unknown_form(verb, form))?)),
+    let verb = find_verb(name).map_err(|error| suggest_verbs_of_form(error, name))?;
+    let Some(form) = form else { return Ok(help_pages::verb_page(verb)) };
+    match (verbs::form_of(verb, form), verbs::schema(form.trim())) {
+        (Some(form), _) => Ok(help_pages::form_page(verb, form)),
+        (None, Some(schema)) if verb.name == "EXTRACT" => Ok(help_pages::schema_page(schema)),
+        _ => Err(unknown_form(verb, form)),
     }
 }
 
 /// Returns the verb or management call with this name. The error suggests the nearest name.
 pub(crate) fn find_verb(name: &str) -> ApiResult<&'static Verb> {
+    verbs::any_call(name).ok_or_else(|| unknown_verb(name).field("verb"))
+}
+
+/// Returns the error for an unknown verb, which suggests the nearest verb or management call.
+pub(crate) fn unknown_verb(name: &str) -> ApiError {
     let names: Vec<&str> = VERB_NAMES.iter().copied().chain(MANAGEMENT_CALLS.iter().map(|it| it.name)).collect();
-    let found = verbs::verb(name).or_else(|| verbs::management_call(name));
-    found.ok_or_else(|| ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", name, &names).field("verb"))
+    let mut error = ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", name, &names);
+    let other = OTHER_CALLS.iter().find(|it| it.0.iter().any(|it| it.eq_ignore_ascii_case(name.trim())));
+    if let Some((_, action)) = other {
+        error.actions = vec![action.to_string()];
+    }
+    error
+}
+
+/// Replaces the suggestion for an unknown verb by the help on the forms or the schema with this name, if there are any.
+fn suggest_verbs_of_form(mut error: ApiError, name: &str) -> ApiError {
+    let forms =
+        VERBS.iter().filter_map(|verb| Some(format!("help {} {}", verb.name, verbs::form_of(verb, name)?.name)));
+    let schema = verbs::schema(name.trim()).map(|it| format!("help EXTRACT {}", it.name));
+    let found: Vec<String> = forms.chain(schema).collect();
+    if !found.is_empty() {
+        error.actions = vec![format!("use {}", found.join(" or "))];
+    }
+    error
 }
 
 fn unknown_form(verb: &Verb, form: &str) -> ApiError {
+    if verb.name == "EXTRACT" {
+        return ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "schema"), form, SCHEMA_NAMES)
+            .field("form");
+    }
     let names: Vec<&str> = verb.forms.iter().map(|it| it.name).filter(|it| !it.is_empty()).collect();
-    ApiError::unknown_name(ApiErrorKind::UnknownForm, &format!("form of {}", verb.name), form, &names).field("form")
-}
-
-fn overview() -> String {
-    let mut text = OVERVIEW.to_string();
-    for verb in VERBS {
-        let _ = write!(text, "\n{}", verb.name);
-        if let Some(forms) = form_names(verb) {
-            let _ = write!(text, ": {forms}");
-        }
+    let error = ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "form"), form, &names);
+    match names.as_slice() {
+        [] => error.field("form").action(format!("{0} has no forms: use help {0}", verb.name)),
+        _ => error.field("form"),
     }
-    text.push_str("\nhelp VERB [FORM] says more; help fields lists the fields of QUERY.");
-    text
-}
-
-fn form_names(verb: &Verb) -> Option<String> {
-    let forms: Vec<&str> = verb.forms.iter().map(|it| it.name).filter(|it| !it.is_empty()).collect();
-    (!forms.is_empty()).then(|| forms.join(", "))
-}
-
-fn verb_help(verb: &Verb) -> String {
-    let mut text =
-        format!("{}: use it {}.\nIt does not: {}.\nRefused: {}.", verb.name, verb.when, verb.never, verb.refuses);
-    if let Some(forms) = form_names(verb) {
-        let _ = write!(text, "\nForms: {forms}.");
-    }
-    push_example(&mut text, verb, &verb.forms[0]);
-    text
-}
-
-fn form_help(verb: &Verb, form: &'static Form) -> String {
-    let mut text = format!("{} {}: {}.\nIt does not: {}.", verb.name, form.name, form.about, verb.never);
-    for field in form.fields {
-        let need = if field.required { ", needed" } else { "" };
-        let _ = write!(text, "\n{} ({}{need}): {}", field.name, type_name(field), field.about);
-    }
-    push_example(&mut text, verb, form);
-    text
-}
-
-/// Returns the type of a field in a word or two.
-fn type_name(field: &Field) -> String {
-    match field.kind {
-        FieldKind::Text(_) => "text".into(),
-        FieldKind::Flag => "true or false".into(),
-        FieldKind::Whole(..) => "whole number".into(),
-        FieldKind::Number(low, high) => format!("{low} to {high}"),
-        FieldKind::Choice(names) => names.join(" | "),
-        FieldKind::Moment => "ISO 8601".into(),
-        FieldKind::Filter => "filter".into(),
-        FieldKind::File => "number or path".into(),
-        FieldKind::Baseline => "number or id".into(),
-        FieldKind::Texts(_) => "texts".into(),
-        FieldKind::Files(_) => "numbers or paths".into(),
-        FieldKind::Object(fields) => fields.iter().map(|it| it.name).collect::<Vec<_>>().join(", "),
-        FieldKind::SchemaFilters => "by schema".into(),
-    }
-}
-
-fn push_example(text: &mut String, verb: &Verb, form: &Form) {
-    let Some(example) = verbs::example(verb, form) else { return };
-    let _ = write!(text, "\nRequest: {}\nData: {}", verbs::full_request(example), example.response);
 }
 
 /// Returns the help on the filter fields, grouped by type.
@@ -118,7 +100,7 @@ fn fields_help() -> String {
         names.join(", ")
     };
     format!(
-        "Fields of QUERY.\nTexts (=, !=): {}.\nNumbers (=, !=, <, >, <=, >=): {}.\nDates (as numbers, ISO 8601): {}.\nTrue or false (alone, or =): {}.",
+        "Fields of QUERY, joined by AND, OR, NOT.\nTexts (=, !=, * for any): {}.\nNumbers (=, !=, <, >, <=, >=): {}.\nDates (as numbers, ISO 8601 or \"7 days\"): {}.\nTrue or false (alone, or =): {}.",
         of(FieldType::Text),
         of(FieldType::Number),
         of(FieldType::Moment),

@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::output_budget::{HELP_TOKENS, TokenRuler};
-use crate::corpus::api::{envelope, help, schema};
+use crate::corpus::api::{aliases, envelope, help, schema};
 use crate::corpus::context::CorpusApi;
 use crate::corpus::limits::{MAX_SYNC_DOCUMENTS, check_limit};
 use crate::corpus::outcome::CallReply;
 use crate::corpus::results::{parse_stored, unknown_result};
 use crate::corpus::text::dates;
-use crate::corpus::views::saved_view::{NewView, View, ViewRequest, now_ns};
+use crate::corpus::views::saved_view::{NewView, View, ViewRequest};
 use crate::corpus::views::{file_names, saved_view};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Maximum number of files that `view show` lists.
+/// Maximum number of files that an answer about a view lists.
 const MAX_LISTED_FILES: usize = 100;
 
 /// Maximum number of views per owner: finding a view scans all of them.
@@ -28,9 +28,12 @@ const MAX_VIEWS: usize = 200;
 impl CorpusApi {
     /// Answers the management call `name` with the fields `given`.
     pub(crate) async fn manage(&self, name: &str, given: &Map<String, Value>) -> Result<CallReply> {
-        if let Err(refusal) = check_format(name, given) {
-            return Ok((self.error_envelope(None, name, &refusal), Some(refusal.code), false));
-        }
+        let named = aliases::name_management_fields(name, given);
+        let given = match named.and_then(|it| check_format(name, &it).map(|()| it)) {
+            Ok(given) => given,
+            Err(refusal) => return Ok((self.error_envelope(None, name, &refusal), Some(refusal.code), false)),
+        };
+        let given = &given;
         let done = match name {
             "VIEW" => self.manage_views(given).await,
             "JOB" => self.job_status(given).await,
@@ -112,7 +115,7 @@ impl CorpusApi {
                 // Use the caller's files only: the highest id of all files would reveal how many files others have.
                 let ids = self.select_files(&saved_view::Selection::all(&self.scope)).await?;
                 // Save a duration such as `30 days` as a fixed date: only an evolving view moves with the clock.
-                let since = since.and_then(|it| dates::parse_since(&it, now_ns())).map(dates::format_moment);
+                let since = since.and_then(|it| dates::parse_since(&it, dates::now_ns())).map(dates::format_moment);
                 View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
             }
         };
@@ -168,8 +171,11 @@ impl CorpusApi {
 
     async fn stored_envelope(&self, given: &Map<String, Value>) -> ApiResult<Value> {
         check_fields(given, &["id", "format"])?;
-        let id = text_field(given, "id")?
-            .ok_or_else(|| ApiError::new(ApiErrorKind::MissingField, "`id` is missing").field("id"))?;
+        let id = text_field(given, "id")?.ok_or_else(|| {
+            ApiError::new(ApiErrorKind::MissingField, "`id` is missing")
+                .field("id")
+                .action("give the `id` of an answer")
+        })?;
         let booked = self.stored_result(id).await?.ok_or_else(|| unknown_result(id, "id"))?;
         parse_stored(&booked.envelope)
     }
@@ -191,6 +197,11 @@ fn view_value(name: &str, view: &View) -> Value {
     let mut shown = json!({"name": name});
     if let (Some(shown), Ok(Value::Object(own))) = (shown.as_object_mut(), serde_json::to_value(view)) {
         shown.extend(own);
+        for name in ["files", "paths"] {
+            if let Some(Value::Array(list)) = shown.get_mut(name) {
+                list.truncate(MAX_LISTED_FILES);
+            }
+        }
     }
     shown
 }
@@ -220,10 +231,22 @@ pub(in crate::corpus) fn flag_field(given: &Map<String, Value>, name: &str) -> A
     }
 }
 
-fn schemas_value(given: &Map<String, Value>) -> ApiResult<Value> {
+pub(in crate::corpus) fn schemas_value(given: &Map<String, Value>) -> ApiResult<Value> {
     check_fields(given, &["verb", "format"])?;
     match text_field(given, "verb")? {
-        None => Ok(Value::Array(schema::all_schemas())),
+        None => Ok(schema::all_schemas_without_descriptions()),
         Some(name) => help::find_verb(name).map(schema::schemas_of_verb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn view_lists_at_most_100_files() {
+        let shown = view_value("v", &View::Set { files: (1..=500).collect(), paths: vec!["a.md".into(); 500] });
+        let length = |name: &str| shown[name].as_array().unwrap().len();
+        assert_eq!((length("files"), length("paths"), &shown["name"]), (100, 100, &json!("v")));
     }
 }

@@ -1,9 +1,11 @@
 //! Requests and answers of the corpus API: validation, envelope, schemas, help, errors and the output budget.
 
+pub(in crate::corpus) mod aliases;
 pub(in crate::corpus) mod answer;
 pub(in crate::corpus) mod envelope;
 pub(in crate::corpus) mod error;
 pub mod help;
+pub(in crate::corpus) mod help_pages;
 pub(in crate::corpus) mod management;
 pub(in crate::corpus) mod output_budget;
 pub(in crate::corpus) mod render;

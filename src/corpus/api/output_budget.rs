@@ -28,6 +28,9 @@ const CAPS: [usize; 6] = [200, 100, 50, 25, 12, MIN_PROSE_WORDS - 1];
 /// a language model that reads it needs many tokens.
 const MAX_TOKEN_CHARS: usize = 8;
 
+/// Maximum characters of a word that is kept whole; longer ones, such as encoded data, are cut.
+const MAX_WORD_CHARS: usize = 100;
+
 /// Fields whose text is a name, not prose, regardless of its length.
 const NAME_FIELDS: [&str; 3] = ["path", "failures_file", "filter"];
 
@@ -44,14 +47,25 @@ impl TokenRuler<'_> {
         self.0.token_spans(text).len().max(text.chars().count() / MAX_TOKEN_CHARS)
     }
 
-    /// Returns the first `most` tokens of a text.
+    /// Returns the beginning of a text that has at most `most` tokens and ends with a whole word. A single word that is longer
+    /// is cut.
     pub(crate) fn cut(self, text: &str, most: usize) -> String {
         let by_tokens = self.0.token_spans(text).get(most).map_or(text.len(), |it| it.0);
         let by_letters = text.char_indices().nth(most * MAX_TOKEN_CHARS).map_or(text.len(), |it| it.0);
         match by_tokens.min(by_letters) {
             all if all == text.len() => text.to_string(),
-            end => text[..end].trim_end().to_string(),
+            end => text[..end_of_word_before(text, end)].trim_end().to_string(),
         }
+    }
+}
+
+/// Returns the end of the last whole word before a position, or the position itself if a single long word reaches it.
+fn end_of_word_before(text: &str, end: usize) -> usize {
+    let ends_word = text[end..].chars().next().is_none_or(char::is_whitespace);
+    let begin = text[..end].char_indices().rev().take(MAX_WORD_CHARS).find(|it| it.1.is_whitespace()).map(|it| it.0);
+    match begin {
+        Some(begin) if !ends_word && !text[..begin].trim().is_empty() => begin,
+        _ => end,
     }
 }
 
@@ -280,7 +294,8 @@ fn report_next_offset(unknowns: &mut Value, left: usize, offset: usize) {
     list.push(json!({"type": "more_objects", "count": all, "detail": format!("go on at offset {offset}")}));
 }
 
-/// Returns an error with at most [`ERROR_TOKENS`]: first removes actions, the last first, then truncates the texts.
+/// Returns an error with at most [`ERROR_TOKENS`]: first removes actions, the last first, then truncates the texts, which
+/// then end with `…`.
 pub(crate) fn limit_error(refusal: &ApiError, ruler: TokenRuler<'_>) -> Value {
     let mut shown = refusal.clone();
     let fits = |it: &ApiError| ruler.count(&it.value().to_string()) <= ERROR_TOKENS;
@@ -292,11 +307,20 @@ pub(crate) fn limit_error(refusal: &ApiError, ruler: TokenRuler<'_>) -> Value {
             break;
         }
         let part = if shown.actions.is_empty() { most } else { most / 2 };
-        shown.message = ruler.cut(&shown.message, part);
-        shown.actions.iter_mut().for_each(|it| *it = ruler.cut(it, part));
-        shown.field = shown.field.map(|it| ruler.cut(&it, most / 3));
+        shown.message = cut_sentence(&shown.message, part, ruler);
+        shown.actions.iter_mut().for_each(|it| *it = cut_sentence(it, part, ruler));
+        shown.field = shown.field.map(|it| cut_sentence(&it, most / 3, ruler));
     }
     shown.value()
+}
+
+/// Returns a text with at most `most` tokens; a truncated text ends with a whole word and `…`.
+fn cut_sentence(text: &str, most: usize, ruler: TokenRuler<'_>) -> String {
+    if ruler.count(text) <= most {
+        return text.to_string();
+    }
+    let cut = ruler.cut(text.trim_end_matches('…'), most.saturating_sub(1));
+    format!("{}…", cut.trim_end_matches(|it: char| it.is_whitespace() || matches!(it, ',' | ';' | ':' | '…')))
 }
 
 #[cfg(test)]

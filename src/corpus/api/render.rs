@@ -1,6 +1,6 @@
 //! Renders envelopes as JSON or YAML, and tables as CSV.
 //!
-//! CSV starts with a comment line: the id, the confidence and the coverage of the answer, and the next offset.
+//! CSV starts with a comment line: the id, the confidence and the coverage of the answer, the next offset, and the unknowns.
 //! Rows follow, with the columns `file`, `page` and `lines` first if the objects have them; before these comes the name of
 //! the list if there are several. Tables of documents are written unchanged, each with its own header.
 
@@ -78,13 +78,15 @@ fn render_csv(envelope: &Value) -> ApiResult<String> {
     Ok(format!("{comment}{}", write_lists(&lists)?))
 }
 
-/// Returns the first line of a CSV, e.g. `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
+/// Returns the first line of a CSV: the id, the confidence, the coverage, the next offset if there is one, and the unknowns
+/// as JSON, e.g. `# id=r-1, confidence=0.9, coverage=1.0, unknowns=[]`.
 fn comment_line(envelope: &Value) -> String {
     let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell_text(&envelope[it])));
     let unknowns = envelope["unknowns"].as_array().into_iter().flatten();
     let more = unknowns.filter(|it| it["type"] == "more_objects").find_map(|it| it["detail"].as_str());
     let told: Vec<&str> = fields.iter().map(String::as_str).chain(more).collect();
-    format!("# {}\n", told.join(", "))
+    // JSON has no line breaks, so the comment stays one line.
+    format!("# {}, unknowns={}\n", told.join(", "), envelope["unknowns"])
 }
 
 /// Writes lists of objects as rows under one common header.
@@ -162,7 +164,9 @@ mod tests {
     }
 
     fn check(envelope: &Value, rows: &str) {
-        let expected = format!("# id=r-1, confidence=0.9, coverage=1.0, go on at offset 1\n{rows}");
+        let unknowns = r#"[{"type":"more_objects","count":3,"detail":"go on at offset 1"}]"#;
+        let expected =
+            format!("# id=r-1, confidence=0.9, coverage=1.0, go on at offset 1, unknowns={unknowns}\n{rows}");
         assert_eq!(render_envelope(envelope, Some("csv")).unwrap(), ("text/csv", expected));
     }
 
@@ -198,6 +202,22 @@ mod tests {
         let watched = json!({"file": 1, "added": ["One, two"], "removed": ["Three"]});
         check(&told("DELTA", None, watched), "list,text\nadded,\"One, two\"\nremoved,Three\n");
         check(&told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []})), "");
+    }
+
+    #[test]
+    fn comment_of_csv_has_every_unknown_in_one_line() {
+        let mut told = told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []}));
+        let unknowns = json!([
+            {"type": "no_objects", "count": 2, "files": [3, 4]},
+            {"type": "vanished_folder", "count": 1, "detail": "/a\nb, \"c\""},
+        ]);
+        told["unknowns"] = unknowns.clone();
+        let text = render_envelope(&told, Some("csv")).unwrap().1;
+        let (comment, rest) = text.split_once('\n').unwrap();
+        let (_, given) = comment.split_once("unknowns=").unwrap();
+        assert_eq!((serde_json::from_str::<Value>(given).unwrap(), rest), (unknowns, ""), "{text}");
+        told["unknowns"] = json!([]);
+        assert!(render_envelope(&told, Some("csv")).unwrap().1.ends_with("coverage=1.0, unknowns=[]\n"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A validated request of the corpus API, and access to the values of its fields.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::verbs::{Form, Verb};
@@ -30,6 +32,11 @@ impl ValidRequest {
         self.fields.get(name).and_then(Value::as_i64)
     }
 
+    /// Returns the time that the caller waits for the end of a job.
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_millis(self.whole("wait_ms").and_then(|it| u64::try_from(it).ok()).unwrap_or(0))
+    }
+
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.fields.get(name).and_then(Value::as_f64)
     }
@@ -49,11 +56,12 @@ impl ValidRequest {
         (most, self.whole("offset").map_or(0, |it| it as usize))
     }
 
-    /// Returns the form of the request that is stored and hashed; equal for equal questions. It leaves out the output format
-    /// and `async`, which do not change the answer, but contains `verbose`, which does.
+    /// Returns the form of the request that is stored and hashed; equal for equal questions. It leaves out the output
+    /// format, `async` and `wait_ms`, which do not change the answer, but contains `verbose`, which does.
     pub(crate) fn canonical(&self) -> Value {
-        let asks =
-            |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
+        let asks = |it: &(&String, &Value)| {
+            !["format", "async", "wait_ms"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false)
+        };
         let fields: Map<String, Value> =
             self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
         json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})

@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::corpus::filter::{self, FieldType};
 use crate::verbs::{ObjectSchema, SCHEMAS};
 
+/// States of a job.
+const JOB_STATES: [&str; 4] = ["running", "completed", "failed", "cancelled"];
+
 /// Returns the schema of an object with exactly these fields; a name that ends with `?` is an optional field.
 pub(crate) fn record<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -94,7 +97,7 @@ pub(crate) fn data_schema(verb: &str, form: &str) -> Value {
         "VIEW" => view(form),
         "JOB" => record([
             ("job_id", text()),
-            ("state", one_of(&["running", "completed", "failed", "cancelled"])),
+            ("state", one_of(&JOB_STATES)),
             ("result?", text()),
             ("error?", error_schema()),
         ]),
@@ -103,9 +106,17 @@ pub(crate) fn data_schema(verb: &str, form: &str) -> Value {
     }
 }
 
-/// Returns the schema of `data` while a job runs.
-pub(crate) fn job_schema() -> Value {
-    record([("job_id", text()), ("state", json!({"const": "running"})), ("documents", count()), ("ask", text())])
+/// Returns the schema of `data` if a job does the work of a verb. `answer` is the schema of the answer of the verb.
+pub(crate) fn job_schema(answer: Value) -> Value {
+    record([
+        ("job_id", text()),
+        ("state", one_of(&JOB_STATES)),
+        ("documents", count()),
+        ("ask", text()),
+        ("result?", text()),
+        ("error?", error_schema()),
+        ("answer?", answer),
+    ])
 }
 
 /// Returns the schema of the field `error`.
@@ -431,6 +442,7 @@ fn explain() -> Value {
         ("missing_from?", files()),
         ("affected_blocks?", list(count())),
         ("recommendation?", text()),
+        ("confidence?", share()),
     ]);
     let both =
         || [("fixable", flag()), ("issues", list(issue.clone())), ("suggested_actions", list(text()))].into_iter();

@@ -19,6 +19,25 @@ pub fn all_schemas() -> Vec<Value> {
     VERBS.iter().chain(MANAGEMENT_CALLS).map(schemas_of_verb).collect()
 }
 
+/// Returns the schemas of all verbs and management calls without descriptions, which would be more prose than an answer may
+/// have. The schemas of one verb have them.
+pub fn all_schemas_without_descriptions() -> Value {
+    let mut all = Value::Array(all_schemas());
+    drop_descriptions(&mut all);
+    all
+}
+
+fn drop_descriptions(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, it| name != "description" || !it.is_string());
+            map.values_mut().for_each(drop_descriptions);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_descriptions),
+        _ => {}
+    }
+}
+
 /// Returns the schemas of a verb or management call, given by name.
 pub fn schemas_by_name(name: &str) -> Option<Value> {
     verb(name).or_else(|| management_call(name)).map(schemas_of_verb)
@@ -36,13 +55,13 @@ fn schema_address(verb: &Verb, which: &str) -> String {
     format!("{ADDRESS}/{}/{which}", verb.name.to_lowercase())
 }
 
-fn schema_header(verb: &Verb, which: &str) -> Value {
-    json!({"$schema": DRAFT, "$id": schema_address(verb, which), "title": format!("{} {which}", verb.name)})
+/// Returns a reference to the schema of the answers of a verb.
+fn answer_reference(verb: &Verb) -> Value {
+    json!({"$ref": schema_address(verb, "response")})
 }
 
-/// Returns the name of the field that selects a form of the verb.
-fn form_field(verb: &Verb) -> &'static str {
-    if verb.name == "VIEW" { "action" } else { "form" }
+fn schema_header(verb: &Verb, which: &str) -> Value {
+    json!({"$schema": DRAFT, "$id": schema_address(verb, which), "title": format!("{} {which}", verb.name)})
 }
 
 fn is_management_call(verb: &Verb) -> bool {
@@ -74,8 +93,8 @@ fn form_schema(verb: &Verb, form: &'static Form) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<&str> = Vec::new();
     if !form.name.is_empty() {
-        properties.insert(form_field(verb).into(), json!({"const": form.name, "description": form.about}));
-        required.push(form_field(verb));
+        properties.insert(verb.form_field().into(), json!({"const": form.name, "description": form.about}));
+        required.push(verb.form_field());
     }
     for field in form_fields(verb, form) {
         properties.insert(field.name.into(), field_schema(field));
@@ -96,7 +115,7 @@ fn field_schema(field: &Field) -> Value {
         FieldKind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
         FieldKind::Number(low, high) => json!({"type": "number", "minimum": low, "maximum": high}),
         FieldKind::Choice(names) => json!({"enum": names}),
-        FieldKind::Moment => json!({"type": "string", "minLength": 4}),
+        FieldKind::Moment => json!({"type": "string", "minLength": 2}),
         FieldKind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
         FieldKind::File => file_schema(),
         FieldKind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
@@ -115,8 +134,13 @@ fn field_schema(field: &Field) -> Value {
             json!({"anyOf": filters.collect::<Vec<_>>()})
         }
     };
-    let about =
-        if field.kind == FieldKind::Moment { format!("{}; ISO 8601", field.about) } else { field.about.to_string() };
+    let mut about = field.about.to_string();
+    if field.kind == FieldKind::Moment {
+        about.push_str("; ISO 8601 or `7 days`");
+    }
+    if !field.aliases.is_empty() {
+        about = format!("{about}; also {}", field.aliases.join(", "));
+    }
     schema["description"] = json!(about);
     schema
 }
@@ -132,7 +156,7 @@ fn response_schema(verb: &'static Verb) -> Value {
     let refused =
         json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": response_schema::error_schema()}});
     if verb.name == "RESULT" {
-        let kept = VERBS.iter().map(|it| json!({"$ref": schema_address(it, "response")}));
+        let kept = VERBS.iter().map(answer_reference);
         let mut own = envelope_schema(verb);
         own["oneOf"] = json!([refused]);
         schema["anyOf"] = kept.chain([own]).collect();
@@ -140,7 +164,7 @@ fn response_schema(verb: &'static Verb) -> Value {
     }
     let mut outcomes: Vec<Value> = verb.forms.iter().map(|it| answer_schema(verb, it)).collect();
     if !is_management_call(verb) {
-        let given = json!({"data": response_schema::job_schema(), "error": {"type": "null"}});
+        let given = json!({"data": response_schema::job_schema(answer_reference(verb)), "error": {"type": "null"}});
         outcomes.push(json!({"title": "goes on in a job", "properties": given}));
     }
     outcomes.push(refused);
@@ -151,7 +175,12 @@ fn response_schema(verb: &'static Verb) -> Value {
 
 fn answer_schema(verb: &Verb, form: &Form) -> Value {
     let name = if form.name.is_empty() || verb.name == "VIEW" { Value::Null } else { json!(form.name) };
-    let given = json!({"form": {"const": name}, "data": response_schema::data_schema(verb.name, form.name), "error": {"type": "null"}});
+    let mut data = response_schema::data_schema(verb.name, form.name);
+    if verb.name == "JOB" {
+        let answers: Vec<Value> = VERBS.iter().map(answer_reference).collect();
+        data["properties"]["answer"] = json!({"anyOf": answers});
+    }
+    let given = json!({"form": {"const": name}, "data": data, "error": {"type": "null"}});
     json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
 }
 

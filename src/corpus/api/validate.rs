@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::render;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult, nearest_name};
 use crate::corpus::api::request::ValidRequest;
+use crate::corpus::api::{aliases, help, render};
 use crate::corpus::filter::{self, Filter};
 use crate::corpus::text::dates;
 use crate::corpus::text::words::{self, truncate_to_line};
-use crate::verbs::{self, ANY_FILTERS, Field, FieldKind, Form, SCHEMA_NAMES, VERB_NAMES, Verb};
+use crate::verbs::{self, ANY_FILTERS, Field, FieldKind, Form, SCHEMA_NAMES, Verb};
 
 /// Word stems in an objective that show which form of DETECT is meant.
 const INTENT_CUES: &[(&str, &[&str])] = &[
@@ -21,30 +21,27 @@ const INTENT_CUES: &[(&str, &[&str])] = &[
 ];
 
 /// Validates a request and fills in its verb and form.
-pub(crate) fn validate_request(verb: &str, mut given: Map<String, Value>) -> ApiResult<ValidRequest> {
-    let verb =
-        verbs::verb(verb).ok_or_else(|| ApiError::unknown_name(ApiErrorKind::UnknownVerb, "verb", verb, VERB_NAMES))?;
-    let form = resolve_form(verb, given.remove("form"))?;
-    let mut checked = Map::new();
-    let known: Vec<&Field> = Verb::fields(form).collect();
-    let names: Vec<&str> = known.iter().map(|it| it.name).collect();
-    let mut entries: Vec<(String, Value)> = given.into_iter().map(|(name, it)| (name.replace('-', "_"), it)).collect();
+pub(crate) fn validate_request(verb: &str, given: Map<String, Value>) -> ApiResult<ValidRequest> {
+    let verb = verbs::verb(verb).ok_or_else(|| help::unknown_verb(verb))?;
+    let mut given = aliases::fold_names(given)?;
+    aliases::name_form(verb, &mut given);
+    let form = resolve_form(verb, given.shift_remove("form"))?;
+    let known: Vec<Field> = Verb::fields(form).copied().collect();
+    let mut given = aliases::rename_fields(&known, given)?;
+    aliases::nest_fields(form, &mut given)?;
+    let schema = given.get("schema").and_then(Value::as_str).map(str::to_string);
+    let mut entries: Vec<(String, Value)> = given.into_iter().collect();
     entries.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut checked = Map::new();
     for (name, value) in entries {
         let field = known.iter().find(|it| it.name == name);
-        let field = field.ok_or_else(|| unknown_field(verb, form, &name, &names))?;
-        if value.is_null() {
-            continue;
+        let field = field.ok_or_else(|| unknown_field(verb, form, &name, &known, schema.as_deref()))?;
+        if !value.is_null() {
+            checked.insert(name, check_value(field, field.name, value)?);
         }
-        if checked.contains_key(field.name) {
-            return Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{name}` is given twice")).field(field.name));
-        }
-        checked.insert(field.name.to_string(), check_value(field, field.name, value)?);
     }
     if let Some(missing) = form.fields.iter().find(|it| it.required && !checked.contains_key(it.name)) {
-        let refusal =
-            ApiError::new(ApiErrorKind::MissingField, format!("{} needs `{}`", display_name(verb, form), missing.name));
-        return Err(refusal.field(missing.name).action(format!("add `{}`: {}", missing.name, missing.about)));
+        return Err(missing_field(verb, form, missing));
     }
     let mut request = ValidRequest { verb, form, fields: checked };
     check_combinations(&request)?;
@@ -52,6 +49,17 @@ pub(crate) fn validate_request(verb: &str, mut given: Map<String, Value>) -> Api
         request.fields.insert("filters".into(), filters);
     }
     Ok(request)
+}
+
+/// Returns the error for a missing field, with a request that has it.
+fn missing_field(verb: &Verb, form: &Form, missing: &Field) -> ApiError {
+    let message = format!("{} needs `{}`", display_name(verb, form), missing.name);
+    let error = ApiError::new(ApiErrorKind::MissingField, message).field(missing.name);
+    let error = error.action(format!("add `{}`: {}", missing.name, missing.about));
+    match verbs::example(verb, form) {
+        Some(example) => error.action(format!("write e.g. {}", verbs::full_request(example))),
+        None => error,
+    }
 }
 
 fn display_name(verb: &Verb, form: &Form) -> String {
@@ -79,25 +87,39 @@ fn resolve_form(verb: &'static Verb, given: Option<Value>) -> ApiResult<&'static
             Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
         }
         Some(Value::String(name)) => verbs::form_of(verb, &name).ok_or_else(|| {
-            let what = format!("form of {}", verb.name);
-            ApiError::unknown_name(ApiErrorKind::UnknownForm, &what, &name, &names).field("form")
+            let error = ApiError::unknown_part(ApiErrorKind::UnknownForm, (verb.name, "form"), &name, &names);
+            match forms_meant(&words::stems(&name)).as_slice() {
+                [meant] if verb.name == "DETECT" => {
+                    ApiError { actions: vec![format!("did you mean `{meant}`?")], ..error }.field("form")
+                }
+                _ => error.field("form"),
+            }
         }),
         Some(_) => Err(ApiError::new(ApiErrorKind::TypeError, "`form` must be a text").field("form")),
     }
 }
 
-/// Returns the error for an unknown field. It names the form that has this field, or the nearest known field.
-fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[&str]) -> ApiError {
-    let elsewhere = verb.forms.iter().find(|it| it.fields.iter().any(|field| field.name == name));
-    let refusal = ApiError::unknown_name(
-        ApiErrorKind::UnknownField,
-        &format!("field of {}", display_name(verb, form)),
-        name,
-        known,
-    );
+/// Returns the error for an unknown field. It names the form that has this field, the nearest known field, or the fields
+/// of the form itself.
+fn unknown_field(verb: &Verb, form: &Form, name: &str, known: &[Field], schema: Option<&str>) -> ApiError {
+    let nested = form.fields.iter().flat_map(|it| verbs::nested_fields(it, schema));
+    let mut names: Vec<&str> = known.iter().chain(nested.collect::<Vec<_>>().iter()).map(|it| it.name).collect();
+    names.dedup();
+    let whole = display_name(verb, form);
+    let mut error = ApiError::unknown_part(ApiErrorKind::UnknownField, (&whole, "field"), name, &names).field(name);
+    let has_field = |it: &&Form| it.fields.iter().any(|field| field.is_named(name));
+    let elsewhere =
+        verb.forms.iter().find(has_field).map(|it| format!("`{name}` is a field of the form `{}`", it.name));
+    let is_like_known = nearest_name(name, &names).is_some();
+    if !is_like_known {
+        error.actions.clear();
+    }
+    let own: Vec<&str> = form.fields.iter().map(|it| it.name).collect();
     match elsewhere {
-        Some(other) => refusal.field(name).action(format!("`{name}` is a field of the form `{}`", other.name)),
-        None => refusal.field(name),
+        Some(elsewhere) => error.action(elsewhere),
+        None if is_like_known => error,
+        None if own.is_empty() => error.action(format!("see help {whole}")),
+        None => error.action(format!("use {}: see help {whole}", own.join(", "))),
     }
 }
 
@@ -110,30 +132,56 @@ fn type_error(path: &str, wanted: &str) -> ApiError {
 fn check_value(field: &Field, path: &str, value: Value) -> ApiResult<Value> {
     match field.kind {
         FieldKind::Text(most) => check_text(path, value, most),
-        FieldKind::Flag => value.as_bool().map(Value::from).ok_or_else(|| type_error(path, "true or false")),
+        FieldKind::Flag => check_flag(path, &value),
         FieldKind::Whole(low, high) => check_whole(path, &value, low, high),
         FieldKind::Number(low, high) => {
+            let value = unquoted_number(value);
             let number = value.as_f64().ok_or_else(|| type_error(path, "a number"))?;
             check_range(path, (low..=high).contains(&number), &format!("{low} to {high}")).map(|()| value)
         }
         FieldKind::Choice(known) => check_choice(path, &value, known),
-        FieldKind::Moment => {
-            let text = value.as_str().ok_or_else(|| type_error(path, "a date such as 2024-01-31"))?;
-            dates::parse_moment(text)
-                .map(|_| value.clone())
-                .ok_or_else(|| type_error(path, "a date such as 2024-01-31"))
-        }
-        FieldKind::Filter => check_text(path, value, 2_000),
+        FieldKind::Moment => check_moment(path, &value),
+        FieldKind::Filter => match value {
+            Value::Object(_) | Value::Array(_) => Err(type_error(path, "a text such as `year>=2020 AND extension=md`")),
+            value => check_text(path, value, 2_000),
+        },
         FieldKind::File => check_file(path, value),
         FieldKind::Baseline => check_baseline(path, value),
         FieldKind::Texts(most) => check_list(path, value, most, |path, it| check_text(path, it, 4_096)),
         FieldKind::Files(most) => check_list(path, value, most, check_file),
-        FieldKind::Object(fields) => check_object(path, value, fields),
-        FieldKind::SchemaFilters => match value {
-            Value::Object(_) => Ok(value),
-            _ => Err(type_error(path, "an object")),
+        FieldKind::Object(fields) => check_object(path, aliases::parse_object(value), fields),
+        FieldKind::SchemaFilters => match aliases::parse_object(value) {
+            value @ Value::Object(_) => Ok(value),
+            _ => Err(type_error(path, "an object such as {\"contains\":\"tide\"}")),
         },
     }
+}
+
+/// Returns the number in a text of digits, as command lines and some models write numbers; returns every other value
+/// unchanged.
+fn unquoted_number(value: Value) -> Value {
+    let number = value.as_str().and_then(|it| serde_json::from_str::<Value>(it.trim()).ok());
+    number.filter(Value::is_number).unwrap_or(value)
+}
+
+fn check_flag(path: &str, value: &Value) -> ApiResult<Value> {
+    match (value, value.as_str().map(str::trim)) {
+        (Value::Bool(_), _) => Ok(value.clone()),
+        (_, Some("true")) => Ok(Value::Bool(true)),
+        (_, Some("false")) => Ok(Value::Bool(false)),
+        _ => Err(type_error(path, "true or false")),
+    }
+}
+
+/// Checks a time. A time ago becomes the date and time that it is now, so that the stored request means the same later.
+fn check_moment(path: &str, value: &Value) -> ApiResult<Value> {
+    const WANTED: &str = "a date such as 2024-01-31, or a time ago such as `7 days`";
+    let text = value.as_str().ok_or_else(|| type_error(path, WANTED))?;
+    if dates::parse_moment(text).is_some() {
+        return Ok(value.clone());
+    }
+    let moment = dates::parse_since(text, dates::now_ns()).ok_or_else(|| type_error(path, WANTED))?;
+    Ok(dates::format_moment(moment).into())
 }
 
 fn check_text(path: &str, value: Value, most: usize) -> ApiResult<Value> {
@@ -145,6 +193,7 @@ fn check_text(path: &str, value: Value, most: usize) -> ApiResult<Value> {
 }
 
 fn check_whole(path: &str, value: &Value, low: i64, high: i64) -> ApiResult<Value> {
+    let value = unquoted_number(value.clone());
     let number = value.as_i64().ok_or_else(|| type_error(path, "a whole number"))?;
     let bound = if high > 1_000_000_000 { format!("{low} or more") } else { format!("{low} to {high}") };
     check_range(path, (low..=high).contains(&number), &bound).map(|()| number.into())
@@ -181,6 +230,7 @@ fn check_file(path: &str, value: Value) -> ApiResult<Value> {
 }
 
 fn check_baseline(path: &str, value: Value) -> ApiResult<Value> {
+    let value = unquoted_number(value);
     match &value {
         Value::Number(number) if number.as_i64().is_some() => check_whole(path, &value, 1, i64::MAX),
         Value::String(text) if text.starts_with("r-") => check_text(path, value, 100),
@@ -194,7 +244,16 @@ fn check_list(
     most: usize,
     each: impl Fn(&str, Value) -> ApiResult<Value>,
 ) -> ApiResult<Value> {
-    let Value::Array(items) = value else { return Err(type_error(path, "a list")) };
+    let items = match value {
+        Value::Array(items) => items,
+        // A single item stands for a list of one; a text may also hold the list as JSON.
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(Value::Array(items)) => items,
+            _ => vec![Value::String(text)],
+        },
+        one @ Value::Number(_) => vec![one],
+        _ => return Err(type_error(path, "a list")),
+    };
     if items.is_empty() {
         return Err(ApiError::new(ApiErrorKind::MissingField, format!("`{path}` is empty")).field(path));
     }
@@ -205,22 +264,22 @@ fn check_list(
 
 fn check_object(path: &str, value: Value, fields: &[Field]) -> ApiResult<Value> {
     let Value::Object(given) = value else { return Err(type_error(path, "an object")) };
+    let within = |error: ApiError| {
+        let field = format!("{path}.{}", error.field.as_deref().unwrap_or_default());
+        error.field(field)
+    };
+    let given = aliases::fold_names(given).and_then(|it| aliases::rename_fields(fields, it)).map_err(within)?;
     let names: Vec<&str> = fields.iter().map(|it| it.name).collect();
-    let mut entries: Vec<(String, Value)> = given.into_iter().collect();
+    let mut entries: Vec<(String, Value)> = given.into_iter().filter(|it| !it.1.is_null()).collect();
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     let mut checked = Map::new();
     for (name, value) in entries {
-        let folded = name.replace('-', "_");
         let full = format!("{path}.{name}");
-        let field = fields.iter().find(|it| it.name == folded);
-        let field = field.ok_or_else(|| {
-            ApiError::unknown_name(ApiErrorKind::UnknownField, &format!("field in `{path}`"), &name, &names)
-                .field(full.as_str())
+        let field = fields.iter().find(|it| it.name == name).ok_or_else(|| {
+            let whole = format!("`{path}`");
+            ApiError::unknown_part(ApiErrorKind::UnknownField, (&whole, "field"), &name, &names).field(full.as_str())
         })?;
-        let value = check_value(field, &full, value)?;
-        if checked.insert(field.name.to_string(), value).is_some() {
-            return Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{full}` is given twice")).field(full));
-        }
+        checked.insert(name, check_value(field, &full, value)?);
     }
     Ok(Value::Object(checked))
 }
@@ -300,16 +359,18 @@ fn check_delta(request: &ValidRequest) -> ApiResult<()> {
     Ok(())
 }
 
+/// Returns the forms of DETECT that these stems ask for.
+fn forms_meant(stems: &[String]) -> Vec<&'static str> {
+    let is_meant = |cues: &[&str]| cues.iter().any(|cue| stems.iter().any(|it| it == cue));
+    INTENT_CUES.iter().filter(|it| is_meant(it.1)).map(|it| it.0).collect()
+}
+
 /// Checks that the objective and the constraints of DETECT fit its form.
 fn check_detect(request: &ValidRequest) -> ApiResult<()> {
     if let Some(objective) = request.text("objective") {
         let stems = words::stems(objective);
-        let means = |form: &str| {
-            INTENT_CUES.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
-        };
-        let others: Vec<&str> =
-            INTENT_CUES.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
-        if !means(request.form.name) && !others.is_empty() {
+        let others = forms_meant(&stems);
+        if !others.contains(&request.form.name) && !others.is_empty() {
             return Err(ApiError::new(
                 ApiErrorKind::Ambiguous,
                 format!("the objective asks for {}, but the form is {}", others.join(" or "), request.form.name),

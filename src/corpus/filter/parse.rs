@@ -6,6 +6,7 @@ use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::filter::evaluate::{FieldComparison, FieldValue, Filter, FilterOperand};
 use crate::corpus::filter::fields::{FILTER_FIELDS, FieldType, FilterField, field_by_name};
 use crate::corpus::text::dates;
+use crate::corpus::text::words::truncate_to_line;
 use crate::filter::{Comparison, FilterError, Operator, parse_filter, unquoted_words};
 use crate::model::MAX_GLOB;
 
@@ -46,6 +47,9 @@ impl Filter {
             Err(_) if text.contains('~') || unquoted_words(text).iter().any(|it| is_semantic(it)) => {
                 Err(semantic_filter_error())
             }
+            Err(refusal) if refusal.message.starts_with("unexpected") => {
+                Err(refusal.action("put a value of several words in quotes, e.g. title=\"Tide gauges\""))
+            }
             Err(refusal) => Err(refusal),
         }
     }
@@ -54,10 +58,7 @@ impl Filter {
 fn parse_comparison(comparison: Comparison, fields: &mut Vec<&'static FilterField>) -> ApiResult<FieldComparison> {
     let Comparison { field: name, is_quoted, condition: given } = comparison;
     if is_quoted {
-        return Err(invalid_filter(format!(
-            "a field is missing before `{}`",
-            name.chars().take(40).collect::<String>()
-        )));
+        return Err(invalid_filter(format!("a field is missing before `{}`", truncate_to_line(&name, 40))));
     }
     let field = field_by_name(&name).ok_or_else(|| {
         let names: Vec<&str> = FILTER_FIELDS.iter().map(|it| it.name).collect();
@@ -128,13 +129,15 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
                 .map(|it| FilterOperand::Glob(it.compile_matcher()))
                 .map_err(|error| invalid_filter(error.to_string()));
         }
+        FieldType::Text if field.name == "extension" => FieldValue::Text(value.trim_start_matches('.').to_string()),
         FieldType::Text => FieldValue::Text(value.to_string()),
         FieldType::Number => {
             let number = value.parse().ok().filter(|it: &f64| it.is_finite());
             FieldValue::Number(number.ok_or_else(|| mistyped("a number"))?)
         }
         FieldType::Moment => {
-            FieldValue::Moment(dates::parse_moment(value).ok_or_else(|| mistyped("a date such as 2024-01-31"))?)
+            let moment = dates::parse_since(value, dates::now_ns());
+            FieldValue::Moment(moment.ok_or_else(|| mistyped("a date such as 2024-01-31, or \"7 days\""))?)
         }
         FieldType::Flag => match value.to_lowercase().as_str() {
             "true" | "yes" | "1" => FieldValue::Flag(true),
@@ -148,6 +151,18 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_ago_is_a_moment() {
+        for filter in ["modified>=yesterday", "modified>7d", "published_at < \"2 weeks\" AND size>0"] {
+            assert!(Filter::parse(filter).is_ok(), "{filter}");
+        }
+        assert_eq!(format!("{:?}", Filter::parse("extension=.md")), format!("{:?}", Filter::parse("extension=md")));
+        let split = Filter::parse("modified>=7 days").unwrap_err();
+        assert!(split.kind == ApiErrorKind::TypeError && split.message.contains("\"7 days\""), "{split:?}");
+        let split = Filter::parse("title=Tide gauges").unwrap_err();
+        assert!(split.kind == ApiErrorKind::InvalidFilter && split.actions[1].contains("quotes"), "{split:?}");
+    }
 
     #[test]
     fn invalid_filter_is_rejected_with_reason() {

@@ -61,6 +61,38 @@ fn valid_suggestions(told: &Value) -> Vec<String> {
     actions
 }
 
+/// Checks that there is an issue if the confidence of a result is low, and one for each thing that is unknown.
+fn assert_explained(result: &StoredResult, issues: &[Value]) {
+    let envelope: Value = serde_json::from_str(&result.envelope).unwrap();
+    if envelope["confidence"].as_f64().unwrap() < 0.5 {
+        let tells = |it: &Value| it["type"] == "low_confidence" || it["type"] == "refused";
+        assert!(issues.iter().any(tells), "{envelope}: {issues:?}");
+    }
+    let data = envelope["data"]["unknowns"].as_array().into_iter().flatten();
+    for unknown in envelope["unknowns"].as_array().into_iter().flatten().chain(data) {
+        assert!(issues.iter().any(|it| it["unknown"] == unknown["type"]), "{unknown}: {issues:?}");
+    }
+}
+
+#[test]
+fn low_confidence_is_an_issue() {
+    let corpus = corpus(&[("a.md", "# A\n\nOne.\n"), ("b.md", "# B\n\nTwo.\n")]);
+    for (verb, request) in [
+        ("SCORE", json!({"form": "authority"})),
+        ("SUMMARIZE", json!({"form": "coverage", "topic": "wool"})),
+        ("SUMMARIZE", json!({"form": "decision-inputs", "question": "Which wool?"})),
+        ("DETECT", json!({"form": "anomalies", "constraints": {"field": "word_count"}})),
+    ] {
+        let kept = stored_result(&corpus, verb, &request);
+        let confidence = serde_json::from_str::<Value>(&kept.envelope).unwrap()["confidence"].as_f64().unwrap();
+        assert!(confidence < 0.5, "{verb} {request}: {confidence}");
+        let told = explanation_of(&kept);
+        let issue = told["issues"].as_array().unwrap().iter().find(|it| it["type"] == "low_confidence");
+        assert_eq!(issue.unwrap()["confidence"], confidence, "{verb} {request}: {told}");
+        valid_suggestions(&told);
+    }
+}
+
 #[test]
 fn every_answer_is_explained_with_valid_requests() {
     let mut damaged = corpus(ADVICE);
@@ -71,6 +103,7 @@ fn every_answer_is_explained_with_valid_requests() {
             let told = explanation_of(&stored_result(&corpus, verb, &request));
             valid_suggestions(&told);
             let issues = told["issues"].as_array().unwrap();
+            assert_explained(&stored_result(&corpus, verb, &request), issues);
             for issue in issues {
                 assert!(issue["type"].is_string() && !issue["recommendation"].is_null(), "{verb} {request}: {issue}");
             }

@@ -3,6 +3,7 @@
 mod schema_check;
 mod delta;
 mod explain;
+mod first_requests;
 mod objects;
 mod verb_results;
 mod labelled;

@@ -7,7 +7,7 @@ use crate::corpus::api::output_budget::{ERROR_TOKENS, HELP_TOKENS, TokenRuler};
 use crate::corpus::api::{help, output_budget, render, validate};
 use crate::corpus::dispatch::canonical_verb;
 use crate::corpus::tests::tokenizer;
-use crate::verbs::{ANY_FILTERS, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMAS, VERBS, Verb};
+use crate::verbs::{ANY_FILTERS, COMMON_FIELDS, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMAS, VERBS, Verb};
 
 pub(super) type Case = (&'static str, Value);
 
@@ -55,7 +55,7 @@ fn mistyped(kind: FieldKind) -> Value {
         | FieldKind::Number(..)
         | FieldKind::Object(_)
         | FieldKind::SchemaFilters => json!("seven"),
-        FieldKind::Texts(_) | FieldKind::Files(_) => json!("not a list"),
+        FieldKind::Texts(_) | FieldKind::Files(_) => json!(true),
         FieldKind::File | FieldKind::Baseline => json!(1.5),
         _ => json!(7),
     }
@@ -241,7 +241,7 @@ fn wrong_values() -> Vec<(Case, ApiErrorKind)> {
         (("summarize", json!({"form": "decision-inputs", "question": "x", "format": "csv"})), ApiErrorKind::OutOfRange),
         (("compare", json!({"form": "versions", "doc_a": 3, "doc_b": 3})), ApiErrorKind::OutOfRange),
         (("compare", json!({"form": "consensus", "field": "x", "threshold": 1.5})), ApiErrorKind::OutOfRange),
-        (("delta", json!({"since": "yesterday"})), ApiErrorKind::TypeError),
+        (("delta", json!({"since": "soon"})), ApiErrorKind::TypeError),
         (("delta", json!({"baseline": "last"})), ApiErrorKind::TypeError),
         (("delta", json!({"baseline": 0})), ApiErrorKind::OutOfRange),
         (("query", json!({"filter": "text argues against tax"})), ApiErrorKind::SemanticFilter),
@@ -251,7 +251,7 @@ fn wrong_values() -> Vec<(Case, ApiErrorKind)> {
         (("detect", json!({"form": "anomalies", "constraints": {"field": "title"}})), ApiErrorKind::TypeError),
         (("detect", json!({"form": "trends", "constraints": {"field": "title"}})), ApiErrorKind::TypeError),
         (("detect", json!({"form": "trends", "constraints": {"field": "chunks"}})), ApiErrorKind::TypeError),
-        (("detect", json!({"form": "gaps", "constraints": {"expected_topics": "intro"}})), ApiErrorKind::TypeError),
+        (("detect", json!({"form": "gaps", "constraints": {"expected_topics": true}})), ApiErrorKind::TypeError),
         (("normalize", json!({"form": "entities", "concept": "--"})), ApiErrorKind::OutOfRange),
         (("normalize", json!({"form": "code", "style": "ugly"})), ApiErrorKind::OutOfRange),
         (("trace", json!({"form": 3})), ApiErrorKind::TypeError),
@@ -374,10 +374,26 @@ fn help_texts_fit_token_limit() {
     assert!(check(Some("fields"), None).contains("word_count"));
     for verb in VERBS.iter().chain(MANAGEMENT_CALLS) {
         let text = check(Some(verb.name), None);
-        assert!(text.contains(verb.when) && text.contains(verb.never) && text.contains(verb.refuses), "{text}");
+        assert!(text.contains(verb.when) && text.contains(&verb.never[1..]) && text.contains(verb.refuses), "{text}");
         for form in verb.forms.iter().filter(|it| !it.name.is_empty()) {
-            assert!(check(Some(verb.name), Some(form.name)).contains(form.about));
+            let text = check(Some(verb.name), Some(&form.name.to_uppercase()));
+            assert!(text.contains(form.about) && text.contains("\nRequest: {"), "{text}");
+            for field in form.fields {
+                let names = field.aliases.iter().chain([&field.name]);
+                assert!(names.into_iter().all(|it| text.contains(it)) && text.contains(field.about), "{text}");
+            }
         }
+    }
+    for schema in SCHEMAS {
+        for name in [schema.name.to_string(), schema.name.to_lowercase(), schema.name.to_uppercase()] {
+            let text = check(Some("Extract"), Some(&name));
+            for filter in schema.filters.iter().chain(ANY_FILTERS) {
+                assert!(text.contains(&format!("\n{}", filter.name)) && text.contains(filter.about), "{text}");
+            }
+        }
+    }
+    for field in COMMON_FIELDS {
+        assert!(check(Some("COMMON"), None).contains(field.about), "{}", field.name);
     }
     for verb in VERBS {
         let text = help::text(Some(verb.name), None).unwrap();
@@ -386,6 +402,11 @@ fn help_texts_fit_token_limit() {
     let refused = help::text(Some("extrct"), None).unwrap_err();
     assert_eq!(refused.1["error"]["suggested_actions"][0], "did you mean `EXTRACT`?");
     assert_eq!(help::text(Some("compare"), Some("version")).unwrap_err().1["error"]["type"], "unknown_form");
+    let refused = help::text(Some("extract"), Some("Tables")).unwrap_err();
+    assert_eq!(refused.1["error"]["suggested_actions"][0], "did you mean `Table`?");
+    let refused = help::text(Some("versions"), None).unwrap_err();
+    let action = &refused.1["error"]["suggested_actions"][0];
+    assert_eq!(action, "use help NORMALIZE versions or help COMPARE versions");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use chrono::{DateTime, Months, NaiveDate, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use regex::{Captures, Regex};
+
+use crate::units;
 
 /// A date found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,27 +127,16 @@ pub(crate) fn parse_moment(text: &str) -> Option<i64> {
     date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_nanos_opt()
 }
 
-/// Converts a date, or a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`, to nanoseconds since the
-/// epoch. Months and years follow the calendar.
+/// Converts a date, or a time before `now_ns` such as `30d`, `2 weeks` or `yesterday`, to nanoseconds since the epoch.
+/// Days begin at midnight UTC.
 pub(crate) fn parse_since(text: &str, now_ns: i64) -> Option<i64> {
-    if let Some(moment) = parse_moment(text) {
-        return Some(moment);
-    }
-    static DURATION: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)^\s*(\d{1,5})\s*(h|hours?|d|days?|w|weeks?|months?|y|years?)(?:\s+ago)?\s*$")
-            .expect("a constant")
-    });
-    let found = DURATION.captures(text)?;
-    let count: u32 = found[1].parse().ok()?;
-    let now = DateTime::<Utc>::from_timestamp_nanos(now_ns);
-    let then = match found[2].to_lowercase().as_bytes() {
-        [b'h', ..] => now.checked_sub_signed(TimeDelta::hours(count.into())),
-        [b'd', ..] => now.checked_sub_signed(TimeDelta::days(count.into())),
-        [b'w', ..] => now.checked_sub_signed(TimeDelta::weeks(count.into())),
-        [b'm', ..] => now.checked_sub_months(Months::new(count)),
-        _ => now.checked_sub_months(Months::new(count.checked_mul(12)?)),
-    };
-    then?.timestamp_nanos_opt()
+    let ago = || units::parse_time_ago(text, DateTime::from_timestamp_nanos(now_ns), &Utc)?.timestamp_nanos_opt();
+    parse_moment(text).or_else(ago)
+}
+
+/// Returns the current time in nanoseconds since the epoch, for times that depend on the clock.
+pub(crate) fn now_ns() -> i64 {
+    Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
 
 /// Formats a time in nanoseconds since the epoch as ISO 8601 in UTC, to the second.
@@ -245,11 +236,12 @@ mod tests {
             ("12 hours ago", "2024-03-31T00:00:00Z"),
             ("1 month", "2024-02-29T12:00:00Z"),
             ("2y", "2022-03-31T12:00:00Z"),
+            ("yesterday", "2024-03-30T00:00:00Z"),
             ("2024-01-01", "2024-01-01T00:00:00Z"),
         ] {
             assert_eq!(parse_since(text, now).map(format_moment).as_deref(), Some(expected), "{text}");
         }
-        for text in ["yesterday", "d", "-3d", "3 parsecs", "99999y"] {
+        for text in ["soon", "d", "-3d", "3 parsecs", "99999y"] {
             assert_eq!(parse_since(text, now), None, "{text}");
         }
     }

@@ -3,7 +3,7 @@
 //! A suggested action is written as `VERB {request}`, ready to send, and only suggested if the validator accepts it. A step
 //! that only a person can take (save a file without its password) is a recommendation instead.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,9 @@ use crate::model::FileId;
 
 /// Confidence below which an object is reported as unclear.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
+
+/// Confidence below which a whole result is reported as an issue.
+const MIN_TRUSTED_CONFIDENCE: f64 = 0.5;
 
 /// Maximum documents of an issue for which a separate request is suggested.
 const MAX_SUGGESTED_DOCUMENTS: usize = 3;
@@ -110,6 +113,7 @@ pub(crate) fn explain_result(request: &ValidRequest, booked: &StoredResult) -> A
     explain_empty_lists(&mut explained);
     explain_unknowns(&mut explained);
     explain_unclear_objects(&mut explained);
+    explain_low_confidence(&mut explained);
     if asked["cut"] == true {
         let kept = format!("only the beginning of the {} bytes of the request was kept", asked["bytes"]);
         explained.push_issue(json!({"type": "request_cut", "reason": kept}));
@@ -243,6 +247,8 @@ fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
         "in_groups_too_small" => ("incomplete_coverage", "set a smaller min_size"),
         "one_sided_approach" => ("incomplete_coverage", "the documents list only pros or only cons"),
         "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works if you have their files"),
+        "no_evidence" => ("missing_data", "the documents list no pros or cons of these options"),
+        "no_options" => ("missing_data", "name a view whose documents list pros and cons, or have a table of options"),
         "withheld_wording" => ("withheld", "read the sources at their locations"),
         _ => ("gap", "see `unknowns` in the result"),
     }
@@ -262,6 +268,19 @@ fn explain_unknowns(explained: &mut Explanation<'_>) {
             "more_objects" => suggest_next_page(explained, unknown["detail"].as_str().unwrap_or_default()),
             kind => suggest_for_unknown(explained, kind, &files),
         }
+    }
+    explain_unknowns_in_data(explained);
+}
+
+/// Reports the unknowns that SUMMARIZE decision-inputs has in its data, one issue for each type.
+fn explain_unknowns_in_data(explained: &mut Explanation<'_>) {
+    let envelope = explained.envelope;
+    let all = envelope["data"]["unknowns"].as_array().into_iter().flatten();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    all.filter_map(|it| it["type"].as_str()).for_each(|it| *counts.entry(it).or_default() += 1);
+    for (kind, count) in counts {
+        let (name, recommendation) = issue_for_unknown(kind);
+        explained.push_issue(json!({"type": name, "unknown": kind, "count": count, "recommendation": recommendation}));
     }
 }
 
@@ -336,6 +355,30 @@ fn explain_unclear_objects(explained: &mut Explanation<'_>) {
     let mut filters = explained.fields.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
     filters.insert("min_confidence".into(), json!(MIN_CLEAR_CONFIDENCE));
     explained.suggest_again(&[("filters", Value::Object(filters))]);
+}
+
+/// Reports a low confidence of the whole result, with what it is made of.
+fn explain_low_confidence(explained: &mut Explanation<'_>) {
+    let confidence = explained.envelope["confidence"].as_f64().unwrap_or(1.0);
+    if confidence >= MIN_TRUSTED_CONFIDENCE || !explained.envelope["error"].is_null() {
+        return;
+    }
+    let form = explained.fields.get("form").and_then(Value::as_str).unwrap_or_default();
+    let recommendation = match (explained.verb, form) {
+        ("TRACE" | "SCORE", "citations" | "authority" | "influence") => {
+            "the documents hardly cite each other; take a view whose documents do"
+        }
+        ("TRACE" | "SCORE" | "SUMMARIZE", "freshness" | "timeline") => {
+            "few documents state their date; label them, e.g. `Published: 2024-01-31`"
+        }
+        ("EXTRACT", _) => "set filters.min_confidence, or check the objects at their locations",
+        _ => "take a view with more documents, or check the sources at their locations",
+    };
+    explained.push_issue(json!({
+        "type": "low_confidence", "confidence": confidence, "reason": explained.envelope["method"]["name"],
+        "recommendation": recommendation,
+    }));
+    explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
 }
 
 /// Explains one document of a view.

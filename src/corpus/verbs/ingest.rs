@@ -29,6 +29,7 @@ impl CorpusApi {
     pub(crate) async fn ingest(&self, request: &ValidRequest, patient: bool) -> ApiResult<VerbOutcome> {
         self.check_may_fetch(request)?;
         if patient {
+            self.check_sources(request).await?;
             return Ok(VerbOutcome::NeedsJob(0));
         }
         let going = self.start_run(request).await?;

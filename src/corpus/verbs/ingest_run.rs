@@ -77,27 +77,16 @@ impl CorpusApi {
         Ok(())
     }
 
-    async fn prepare_run(&self, request: &ValidRequest) -> ApiResult<IngestRun> {
-        let minimal = request.text("mode") == Some("minimal");
-        if let Some(session) = request.whole("session") {
-            return self.prepare_retry(self.session_snapshot(session).await?).await;
+    /// Checks the paths or the session of an INGEST before a job starts. Fetches no page.
+    pub(super) async fn check_sources(&self, request: &ValidRequest) -> ApiResult<()> {
+        match request.whole("session") {
+            Some(session) => self.session_snapshot(session).await.map(drop),
+            None => self.resolve_paths(request).await.map(drop),
         }
-        let kept = self.sessions().await?.len();
-        check_limit("sessions", kept, MAX_SESSIONS, "delete one with `view delete` and its `session`")?;
-        if request.has("urls") {
-            let mut urls = request.texts("urls");
-            let mut seen = BTreeSet::new();
-            urls.retain(|it| seen.insert(*it));
-            let (places, unfetched) = self.fetch_all(&urls).await?;
-            return Ok(IngestRun {
-                paths: Vec::new(),
-                pages: !places.is_empty(),
-                session_paths: places,
-                minimal,
-                retried: None,
-                unfetched,
-            });
-        }
+    }
+
+    /// Resolves the paths of an INGEST. A path outside the caller's scope does not exist for the caller.
+    async fn resolve_paths(&self, request: &ValidRequest) -> ApiResult<Vec<String>> {
         let mut paths = Vec::new();
         for path in request.texts("paths") {
             // Reject a relative path, because it would be resolved in the daemon's working directory.
@@ -119,6 +108,31 @@ impl CorpusApi {
                 paths.push(found);
             }
         }
+        Ok(paths)
+    }
+
+    async fn prepare_run(&self, request: &ValidRequest) -> ApiResult<IngestRun> {
+        let minimal = request.text("mode") == Some("minimal");
+        if let Some(session) = request.whole("session") {
+            return self.prepare_retry(self.session_snapshot(session).await?).await;
+        }
+        let kept = self.sessions().await?.len();
+        check_limit("sessions", kept, MAX_SESSIONS, "delete one with `view delete` and its `session`")?;
+        if request.has("urls") {
+            let mut urls = request.texts("urls");
+            let mut seen = BTreeSet::new();
+            urls.retain(|it| seen.insert(*it));
+            let (places, unfetched) = self.fetch_all(&urls).await?;
+            return Ok(IngestRun {
+                paths: Vec::new(),
+                pages: !places.is_empty(),
+                session_paths: places,
+                minimal,
+                retried: None,
+                unfetched,
+            });
+        }
+        let paths = self.resolve_paths(request).await?;
         Ok(IngestRun {
             session_paths: paths.clone(),
             paths,

@@ -70,6 +70,7 @@ impl CorpusApi {
     /// Runs QUERY, or reports that it needs a job.
     pub(crate) async fn query(&self, request: &ValidRequest, patient: bool) -> ApiResult<VerbOutcome> {
         if patient {
+            self.resolve_view(request).await?;
             return Ok(VerbOutcome::NeedsJob(0));
         }
         let unread = self.unparsed_files(request).await?;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::catalog::SessionFile;
+use crate::corpus::api::aliases;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::metadata::Facts;
@@ -164,11 +165,6 @@ pub(crate) fn view_reference(request: &ValidRequest) -> ViewReference<'_> {
     }
 }
 
-/// Returns the current time in nanoseconds since the epoch, for views that depend on the clock.
-pub(crate) fn now_ns() -> i64 {
-    chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
-}
-
 /// A request to create, list, show or delete views or sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ViewRequest {
@@ -199,14 +195,12 @@ const MAX_FILTER_BYTES: usize = 32 << 10;
 
 /// Parses and checks a request to manage views.
 pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest> {
-    let mut fields = Map::new();
-    for (name, value) in given {
-        let folded = name.replace('-', "_");
-        if !REQUEST_FIELDS.contains(&folded.as_str()) {
-            return Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "field of a view", name, &REQUEST_FIELDS)
-                .field(name.as_str()));
-        }
-        fields.insert(folded, value.clone());
+    let fields = aliases::name_management_fields("VIEW", given)?;
+    if let Some(name) = fields.keys().find(|it| !REQUEST_FIELDS.contains(&it.as_str())) {
+        let what = "field of a view";
+        return Err(
+            ApiError::unknown_name(ApiErrorKind::UnknownField, what, name, &REQUEST_FIELDS).field(name.as_str())
+        );
     }
     let text = |name: &str| match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -224,7 +218,7 @@ pub(crate) fn parse_request(given: &Map<String, Value>) -> ApiResult<ViewRequest
                 .field("name"))
         }
     };
-    let action = text("action")?;
+    let action = text("action")?.map(|it| it.trim().to_lowercase());
     reject_unused_fields(action.as_deref(), &fields)?;
     match action.as_deref() {
         Some("list") => Ok(ViewRequest::List),
@@ -289,7 +283,8 @@ fn check_view_name(name: &str) -> ApiResult<()> {
 fn parse_session_id(given: &Value) -> ApiResult<i64> {
     let refusal =
         || ApiError::new(ApiErrorKind::TypeError, "`session` must be the number of a session").field("session");
-    given.as_i64().filter(|it| *it > 0).ok_or_else(refusal)
+    let number = given.as_i64().or_else(|| given.as_str()?.trim().parse().ok());
+    number.filter(|it| *it > 0).ok_or_else(refusal)
 }
 
 fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Option<String>) -> ApiResult<NewView> {
@@ -310,7 +305,7 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     if let Some(since) = since.as_deref().filter(|it| dates::parse_since(it, 0).is_none()) {
         return Err(ApiError::new(ApiErrorKind::TypeError, format!("`{since}` is neither a date nor a duration"))
             .field("since")
-            .action("write e.g. 2024-01-31, or 30 days"));
+            .action("write e.g. 2024-01-31, `7 days` or yesterday"));
     }
     if since.is_some() && filter.is_none() {
         return Err(ApiError::new(ApiErrorKind::MissingField, "`since` needs `filter`").field("filter"));
@@ -342,6 +337,8 @@ fn parse_new_view(fields: &Map<String, Value>, filter: Option<String>, since: Op
     }
     match files {
         Some(Value::Array(files)) if !files.is_empty() && files.len() <= 10_000 => Ok(NewView::Set(files.clone())),
+        // A single file stands for a list of one.
+        Some(Value::String(_) | Value::Number(_)) => Ok(NewView::Set(files.into_iter().cloned().collect())),
         _ => Err(ApiError::new(ApiErrorKind::TypeError, "`files` must be a list of 1 to 10,000 files").field("files")),
     }
 }
@@ -375,7 +372,10 @@ mod tests {
         );
         check_draft(json!({"files": [1, "a.md"]}), Ok(NewView::Set(vec![json!(1), json!("a.md")])));
         check_draft(json!({"urls": [1, 5]}), Ok(NewView::Set(vec![json!(1), json!(5)])));
+        check_draft(json!({"documents": "a.md"}), Ok(NewView::Set(vec![json!("a.md")])));
         check_draft(json!({"session": 3}), Ok(NewView::Session(3)));
+        check_draft(json!({"session_id": "3"}), Ok(NewView::Session(3)));
+        check_draft(json!({"query": "has_abstract", "after": "7 days"}), Ok(filter(Some("7 days"), false)));
         check_draft(json!({}), Err(ApiErrorKind::MissingField));
         check_draft(json!({"filter": "has_abstract", "files": [1]}), Err(ApiErrorKind::Ambiguous));
         check_draft(json!({"filter": "has_abstrct"}), Err(ApiErrorKind::UnknownField));
@@ -386,6 +386,7 @@ mod tests {
         check_draft(json!({"files": [1], "since": "30 days"}), Err(ApiErrorKind::MissingField));
         check_draft(json!({"files": [1], "auto_update": true}), Err(ApiErrorKind::MissingField));
         check_draft(json!({"files": [1], "urls": [1]}), Err(ApiErrorKind::Ambiguous));
+        check_draft(json!({"files": [1], "paths": [1]}), Err(ApiErrorKind::Ambiguous));
         let long = format!("has_abstract{}", " AND has_abstract".repeat(MAX_FILTER_BYTES / 16));
         check_draft(json!({"filter": long}), Err(ApiErrorKind::OutOfRange));
     }
@@ -410,7 +411,7 @@ mod tests {
             assert_eq!(made.is_ok(), is_plain, "{name}: {made:?}");
         }
         assert_eq!(request(json!({"action": "delete", "session": 3})), Ok(ViewRequest::DeleteSession(3)));
-        assert_eq!(request(json!({"action": "delete", "session": "3"})), Err(ApiErrorKind::TypeError));
+        assert_eq!(request(json!({"action": "delete", "session": "three"})), Err(ApiErrorKind::TypeError));
         assert_eq!(request(json!({"action": "delete", "session": 3, "name": "a"})), Err(ApiErrorKind::Ambiguous));
         assert_eq!(request(json!({"action": "delete"})), Err(ApiErrorKind::MissingField));
         for (extra, value) in [("filter", json!("has_abstract")), ("files", json!([1])), ("auto_update", json!(true))] {

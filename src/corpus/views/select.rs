@@ -16,11 +16,12 @@ use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::{FieldSource, Filter};
 use crate::corpus::limits::MAX_SYNC_DOCUMENTS;
 use crate::corpus::results::hash_result_id;
+use crate::corpus::text::dates;
 use crate::corpus::views::baseline::DeltaBaseline;
 use crate::corpus::views::documents::{Corpus, CorpusDocument, PAST_TEXT_GONE, UnreadDocument};
 use crate::corpus::views::file_names;
 use crate::corpus::views::filter_row::{FilterRow, needed_columns};
-use crate::corpus::views::saved_view::{Selection, View, ViewReference, now_ns, view_reference};
+use crate::corpus::views::saved_view::{Selection, View, ViewReference, view_reference};
 use crate::error;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
@@ -69,7 +70,7 @@ impl CorpusApi {
     pub(crate) async fn resolve_saved_view(&self, name: &str, view: &View) -> ApiResult<Selection> {
         match view {
             View::Session { session } => self.resolve_session(*session).await,
-            view => Selection::saved(&self.scope, name, view, now_ns()),
+            view => Selection::saved(&self.scope, name, view, dates::now_ns()),
         }
     }
 
@@ -128,6 +129,14 @@ impl CorpusApi {
             .collect::<ApiResult<Vec<_>>>()?;
         selection.restrict_to(files);
         Ok(())
+    }
+
+    /// Checks that the view has the document that TRACE starts from. The answer depends on all documents of the view.
+    pub(crate) async fn check_source(&self, request: &ValidRequest, selection: &Selection) -> ApiResult<()> {
+        let Some(source) = request.fields.get("source") else { return Ok(()) };
+        let known = self.paths(selection).await?;
+        let known: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
+        file_names::find_file(&known, source, "source").map(drop)
     }
 
     /// Returns the files whose facts the filters need and that were never parsed. For a session, there are none.

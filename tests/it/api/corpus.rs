@@ -307,7 +307,10 @@ fn tables_render_as_csv_and_answers_as_yaml() {
     let world = ingested();
     let csv = world.ok(&["corpus", "extract", "--schema=Table", "--format=csv", "--filters={\"file\":\"gauges.md\"}"]);
     let (comment, rows) = csv.split_once('\n').unwrap();
-    assert!(comment.starts_with("# id=r-") && comment.ends_with(", confidence=0.96, coverage=1.0"), "{comment}");
+    assert!(
+        comment.starts_with("# id=r-") && comment.ends_with(", confidence=0.96, coverage=1.0, unknowns=[]"),
+        "{comment}"
+    );
     let rows: Vec<&str> = rows.lines().map(|it| it.split_once(',').map_or(it, |it| it.1)).collect();
     let expected = [
         "page,lines,Site,Drift in mm,Cleaned",

@@ -1,6 +1,7 @@
 //! Tests of HTTP, gRPC and MCP: published fields, keys and scopes, TLS, corpus verbs, graphs and tables.
 
 pub(crate) mod corpus;
+pub(crate) mod corpus_requests;
 pub(crate) mod graph;
 pub(crate) mod origin;
 pub(crate) mod published;

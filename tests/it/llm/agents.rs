@@ -40,7 +40,7 @@ fn plugin_path() -> String {
 }
 
 /// Runs `vic` with `input` on its standard input.
-fn vic_with_stdin(world: &World, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn vic_with_stdin(world: &World, arguments: &[&str], input: &str) -> Output {
     let mut child = world
         .command(crate::support::harness::vic_program())
         .args(arguments)

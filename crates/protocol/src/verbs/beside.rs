@@ -1,12 +1,11 @@
 //! The management calls of the corpus API: views, jobs, stored results, help and schemas. They take no common fields.
 
 use crate::verbs::verb::{
-    FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field,
+    FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, WAIT_MS, form, optional_field, required_field,
 };
 
 const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml"]), "json (default) or yaml");
-const NAME: Field = required_field("name", SHORT_TEXT, "name of the view");
-const ID: Field = required_field("id", SHORT_TEXT, "id from an earlier answer");
+const NAME: Field = required_field("name", SHORT_TEXT, "its name").or_named(&["view"]);
 
 /// Every management call. The field `action` selects the form of VIEW.
 pub const MANAGEMENT_CALLS: &[Verb] = &[
@@ -21,12 +20,16 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
                 "saves a filter, files or a session under a name",
                 &[
                     NAME,
-                    optional_field("filter", FieldKind::Filter, "condition on metadata that documents must meet"),
-                    optional_field("files", FieldKind::Files(10_000), "files, given by id or path"),
+                    optional_field("filter", FieldKind::Filter, "over metadata, as of QUERY")
+                        .or_named(&["query", "where"]),
+                    optional_field("files", FieldKind::Files(10_000), "the documents")
+                        .or_named(&["documents", "paths"]),
                     optional_field("urls", FieldKind::Files(10_000), "another name for files"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "id of an INGEST session"),
-                    optional_field("since", FieldKind::Moment, "with filter: only files changed since this time"),
-                    optional_field("auto_update", FieldKind::Flag, "with filter: adds new files that match"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "of an ingest run")
+                        .or_named(&["session_id"]),
+                    optional_field("since", FieldKind::Moment, "with filter: changed since").or_named(&["after"]),
+                    optional_field("auto_update", FieldKind::Flag, "with filter: follows the index")
+                        .or_named(&["dynamic"]),
                     FORMAT,
                 ],
             ),
@@ -36,8 +39,9 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
                 "delete",
                 "deletes a view, or a session with its stored texts",
                 &[
-                    optional_field("name", SHORT_TEXT, "name of a view"),
-                    optional_field("session", FieldKind::Whole(1, i64::MAX), "id of a session to delete instead"),
+                    optional_field("name", SHORT_TEXT, "a view").or_named(&["view"]),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "a session instead")
+                        .or_named(&["session_id"]),
                     FORMAT,
                 ],
             ),
@@ -45,13 +49,18 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
     },
     Verb {
         name: "JOB",
-        when: "after an answer with a job_id, to get the state of the job, or to cancel it",
-        never: "wait until the job ends",
-        refuses: "an unknown job id, or the id of a job started with another key",
+        when: "after an answer with a job_id, to learn where the job stands, or to end it",
+        never: "it does not wait for the end, except for wait_ms",
+        refuses: "an id that was never given, or of a job that another key began",
         forms: &[form(
             "",
-            "returns the state of a job",
-            &[ID, optional_field("cancel", FieldKind::Flag, "cancels the job"), FORMAT],
+            "says where a job stands",
+            &[
+                required_field("id", SHORT_TEXT, "of the job, j-...").or_named(&["job_id", "job"]),
+                optional_field("cancel", FieldKind::Flag, "ends it"),
+                WAIT_MS,
+                FORMAT,
+            ],
         )],
     },
     Verb {
@@ -61,21 +70,29 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
         refuses: "an unknown result id",
         forms: &[form(
             "",
-            "returns an earlier answer",
-            &[ID, optional_field("format", FieldKind::Choice(FORMATS), "json (default), yaml or csv")],
+            "gives an earlier answer",
+            &[
+                required_field("id", SHORT_TEXT, "of the answer, r-...").or_named(&["result_id", "result"]),
+                optional_field("format", FieldKind::Choice(FORMATS), "as of the verb"),
+            ],
         )],
     },
     Verb {
         name: "HELP",
-        when: "to choose a verb, or to learn how to call it",
-        never: "answer questions about documents",
-        refuses: "a verb or form that does not exist",
+        when: "to choose a verb, or to learn how to ask it",
+        never: "it answers no question about documents",
+        refuses: "a verb, form or schema that does not exist",
         forms: &[form(
             "",
             "returns a help text",
             &[
-                optional_field("verb", SHORT_TEXT, "a verb, or `fields` for the fields of QUERY"),
-                optional_field("form", LONG_TEXT, "a form of the verb"),
+                optional_field(
+                    "verb",
+                    SHORT_TEXT,
+                    "a verb; or `fields`, those of QUERY; or `common`, those of all verbs",
+                )
+                .or_named(&["topic", "name"]),
+                optional_field("form", LONG_TEXT, "a form of it, or a schema of EXTRACT").or_named(&["schema"]),
                 FORMAT,
             ],
         )],
@@ -87,8 +104,8 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
         refuses: "a verb that does not exist",
         forms: &[form(
             "",
-            "returns the JSON Schemas of request and response",
-            &[optional_field("verb", SHORT_TEXT, "a verb; all verbs when absent"), FORMAT],
+            "gives JSON Schemas of request and response",
+            &[optional_field("verb", SHORT_TEXT, "all when absent").or_named(&["name"]), FORMAT],
         )],
     },
 ];

@@ -12,14 +12,18 @@ pub struct ObjectSchema {
     pub fields: &'static [(&'static str, &'static str)],
     /// Filters for the schema's objects, in addition to [`ANY_FILTERS`].
     pub filters: &'static [Field],
+    /// What the schema finds, in a few words.
+    pub about: &'static str,
+    /// Sample value of `filters` as JSON.
+    pub sample: &'static str,
 }
 
 /// Filters for the objects of every schema.
 pub const ANY_FILTERS: &[Field] = &[
-    optional_field("file", FieldKind::File, "only objects of this file"),
-    optional_field("content_type", SHORT_TEXT, "only objects of documents of this content type"),
-    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "only objects with at least this confidence"),
-    optional_field("contains", LONG_TEXT, "only objects that contain this text; case is ignored"),
+    optional_field("file", FieldKind::File, "only of this file").or_named(&["path", "file_id", "doc"]),
+    optional_field("content_type", SHORT_TEXT, "only of documents of this type"),
+    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "at least this sure").or_named(&["confidence"]),
+    optional_field("contains", LONG_TEXT, "only objects that hold this text, in any case").or_named(&["text"]),
 ];
 
 /// Every object schema of EXTRACT.
@@ -28,23 +32,29 @@ pub const SCHEMAS: &[ObjectSchema] = &[
         name: "Code",
         fields: &[("language", "string?"), ("context", "string"), ("line_numbers", "array?"), ("text", "string")],
         filters: &[
-            optional_field("language", SHORT_TEXT, "only code in this language, e.g. python"),
-            optional_field("min_lines", FieldKind::Whole(1, 1_000_000), "only code with at least this many lines"),
+            optional_field("language", SHORT_TEXT, "e.g. python").or_named(&["lang"]),
+            optional_field("min_lines", FieldKind::Whole(1, 1_000_000), "at least so many lines"),
         ],
+        about: "blocks and listings of code",
+        sample: r#"{"language":"python"}"#,
     },
     ObjectSchema {
         name: "Definition",
         fields: &[("term", "string"), ("definition_text", "string"), ("source_context", "string")],
-        filters: &[optional_field("term", SHORT_TEXT, "only definitions of this term")],
+        filters: &[optional_field("term", SHORT_TEXT, "only of this term")],
+        about: "terms with what they mean",
+        sample: r#"{"term":"transformer"}"#,
     },
     ObjectSchema {
         name: "Table",
         fields: &[("headers", "array"), ("rows", "array"), ("caption", "string?")],
         filters: &[
-            optional_field("header", SHORT_TEXT, "only tables with this column heading"),
-            optional_field("min_rows", FieldKind::Whole(0, 1_000_000), "only tables with at least this many rows"),
-            optional_field("min_columns", FieldKind::Whole(1, 10_000), "only tables with at least this many columns"),
+            optional_field("header", SHORT_TEXT, "only tables with this column").or_named(&["column", "headers"]),
+            optional_field("min_rows", FieldKind::Whole(0, 1_000_000), "at least so many rows"),
+            optional_field("min_columns", FieldKind::Whole(1, 10_000), "at least so many columns"),
         ],
+        about: "tables with their cells",
+        sample: r#"{"header":"price","min_rows":2}"#,
     },
     ObjectSchema {
         name: "Quote",
@@ -53,19 +63,25 @@ pub const SCHEMAS: &[ObjectSchema] = &[
             optional_field("min_words", FieldKind::Whole(1, 100_000), "only quotes with at least this many words"),
             optional_field("author", SHORT_TEXT, "only quotes of this author"),
         ],
+        about: "quotations, with their author if given",
+        sample: r#"{"min_words":10}"#,
     },
     ObjectSchema {
         name: "Methodology",
         fields: &[("section_text", "string"), ("approach", "string?"), ("tools_mentioned", "array")],
         filters: &[
-            optional_field("approach", SHORT_TEXT, "only sections with this approach, e.g. experimental"),
-            optional_field("tool", SHORT_TEXT, "only sections that mention this tool"),
+            optional_field("approach", SHORT_TEXT, "e.g. experimental"),
+            optional_field("tool", SHORT_TEXT, "only with this tool").or_named(&["tools"]),
         ],
+        about: "sections on how a work was done",
+        sample: r#"{"approach":"survey"}"#,
     },
     ObjectSchema {
         name: "Citation",
         fields: &[("number", "integer?"), ("text", "string"), ("context", "string"), ("doi", "string?")],
-        filters: &[optional_field("number", FieldKind::Whole(0, 1_000_000), "only citations with this number")],
+        filters: &[optional_field("number", FieldKind::Whole(0, 1_000_000), "only of this number")],
+        about: "citations in the running text",
+        sample: r#"{"number":3}"#,
     },
     ObjectSchema {
         name: "Reference",
@@ -75,6 +91,8 @@ pub const SCHEMAS: &[ObjectSchema] = &[
             optional_field("arxiv_id", SHORT_TEXT, "only the reference with this arXiv id"),
             optional_field("year", FieldKind::Whole(1000, 3000), "only references of this year"),
         ],
+        about: "entries of lists of references",
+        sample: r#"{"year":2020}"#,
     },
 ];
 

@@ -25,8 +25,9 @@ pub const VERB_NAMES: &[&str] = &[
 /// Criteria by which documents can be ranked for authority.
 pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
-const OBJECTIVE: Field =
-    optional_field("objective", LONG_TEXT, "purpose of the answer in plain words, by which vic chooses the method");
+const OBJECTIVE: Field = optional_field("objective", LONG_TEXT, "what the answer is for");
+
+const TOPIC: Field = required_field("topic", LONG_TEXT, "e.g. transformers").or_named(&["query", "q", "subject"]);
 
 const INGEST: Verb = Verb {
     name: "INGEST",
@@ -37,8 +38,10 @@ const INGEST: Verb = Verb {
         "",
         "reads documents into a new session",
         &[
-            optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files"),
-            optional_field("urls", FieldKind::Texts(1_000), "web pages to download, if the privacy mode allows it"),
+            optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files")
+                .or_named(&["path", "folder", "file", "files"]),
+            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate")
+                .or_named(&["url", "pages"]),
             optional_field(
                 "mode",
                 FieldKind::Choice(&["minimal", "full"]),
@@ -52,14 +55,15 @@ const INGEST: Verb = Verb {
 const EXTRACT: Verb = Verb {
     name: "EXTRACT",
     when: "to get exact objects (code, tables, quotes, ...) with file, page or lines, bytes and confidence",
-    never: "interpret, summarise or complete: what is not in the text is not in the answer",
-    refuses: "unknown schema; a filter that the schema does not have; filters of a wrong type",
+    never: "it does not interpret, summarise or complete; what is not in the text is not in the answer",
+    refuses: "unknown schema; filters that the schema does not have",
     forms: &[form(
         "",
         "returns the objects of one schema",
         &[
-            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "the kind of objects to extract"),
-            optional_field("filters", FieldKind::SchemaFilters, "conditions that the objects must meet"),
+            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "what to pull").or_named(&["schema_name"]),
+            optional_field("filters", FieldKind::SchemaFilters, "those of the schema: help EXTRACT Table")
+                .or_named(&["filter"]),
         ],
     )],
 };
@@ -72,8 +76,8 @@ const NORMALIZE: Verb = Verb {
     forms: &[
         form(
             "entities",
-            "maps the spellings of a concept, or of names, to one spelling",
-            &[optional_field("concept", LONG_TEXT, "the concept, e.g. neural network; names when absent")],
+            "spellings of a concept, or of names",
+            &[optional_field("concept", LONG_TEXT, "e.g. neural network").or_named(&["entity", "term", "name"])],
         ),
         form(
             "dates",
@@ -82,14 +86,14 @@ const NORMALIZE: Verb = Verb {
         ),
         form(
             "versions",
-            "maps version numbers to MAJOR.MINOR.PATCH",
-            &[optional_field("package", SHORT_TEXT, "only versions of this package")],
+            "versions as MAJOR.MINOR.PATCH",
+            &[optional_field("package", SHORT_TEXT, "only of this package").or_named(&["name", "library"])],
         ),
         form(
             "code",
             "removes differences in code that have no meaning, e.g. in spacing",
             &[
-                optional_field("language", SHORT_TEXT, "only code in this language"),
+                optional_field("language", SHORT_TEXT, "only this language").or_named(&["lang"]),
                 optional_field("style", FieldKind::Choice(&["plain", "black"]), "plain (default), or black for Python"),
             ],
         ),
@@ -106,15 +110,15 @@ const COMPARE: Verb = Verb {
             "versions",
             "lists every difference between two documents",
             &[
-                required_field("doc_a", FieldKind::File, "the older document"),
-                required_field("doc_b", FieldKind::File, "the newer document"),
+                required_field("doc_a", FieldKind::File, "the older").or_named(&["a", "file_a", "old"]),
+                required_field("doc_b", FieldKind::File, "the newer").or_named(&["b", "file_b", "new"]),
             ],
         ),
         form(
             "consensus",
             "lists statements on which documents agree",
             &[
-                required_field("field", SHORT_TEXT, "the kind of statement, e.g. recommendation"),
+                required_field("field", SHORT_TEXT, "e.g. recommendation").or_named(&["topic"]),
                 optional_field(
                     "threshold",
                     FieldKind::Number(0.0, 1.0),
@@ -124,8 +128,8 @@ const COMPARE: Verb = Verb {
         ),
         form(
             "contradictions",
-            "lists statements that contradict each other",
-            &[required_field("field", SHORT_TEXT, "the kind of statement, e.g. best-practice")],
+            "statements that exclude each other",
+            &[required_field("field", SHORT_TEXT, "e.g. best-practice").or_named(&["topic"])],
         ),
         form(
             "approaches",
@@ -152,13 +156,10 @@ const DETECT: Verb = Verb {
                         optional_field(
                             "max_clusters",
                             FieldKind::Whole(1, 1_000),
-                            "maximum number of groups; 5 when absent",
-                        ),
-                        optional_field(
-                            "min_size",
-                            FieldKind::Whole(1, 10_000),
-                            "minimum number of documents in a group",
-                        ),
+                            "at most so many groups; 5 when absent",
+                        )
+                        .or_named(&["k"]),
+                        optional_field("min_size", FieldKind::Whole(1, 10_000), "smaller groups are left out"),
                     ]),
                     "bounds",
                 ),
@@ -192,7 +193,8 @@ const DETECT: Verb = Verb {
                             "expected_topics",
                             FieldKind::Texts(100),
                             "topics that every document should have",
-                        ),
+                        )
+                        .or_named(&["topics"]),
                         optional_field(
                             "min_share",
                             FieldKind::Number(0.0, 1.0),
@@ -257,18 +259,20 @@ const TRACE: Verb = Verb {
         ),
         form(
             "authority",
-            "ranks documents and cited works by authority",
-            &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+            "nodes by rank",
+            &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")
+                .or_named(&["criteria"])],
         ),
         form(
             "influence",
-            "finds what builds on a document",
-            &[required_field("source", FieldKind::File, "a document")],
+            "what builds on a document",
+            &[required_field("source", FieldKind::File, "the document")
+                .or_named(&["file", "path", "doc", "document", "url_id"])],
         ),
         form(
             "freshness",
-            "lists documents by age",
-            &[optional_field("baseline_date", FieldKind::Moment, "older documents are marked stale")],
+            "nodes by age",
+            &[optional_field("baseline_date", FieldKind::Moment, "what is older is stale").or_named(&["date"])],
         ),
     ],
 };
@@ -281,19 +285,26 @@ const SCORE: Verb = Verb {
     forms: &[
         form(
             "authority",
-            "scores documents by citations",
-            &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+            "by citations",
+            &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")
+                .or_named(&["rank_by"])],
         ),
         form(
             "freshness",
-            "scores documents by date",
-            &[optional_field("baseline_date", FieldKind::Moment, "date to count ages from (default: newest document)")],
+            "by date",
+            &[optional_field("baseline_date", FieldKind::Moment, "the newest document when absent")
+                .or_named(&["date"])],
         ),
-        form("coverage", "scores the coverage of a topic", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form("coverage", "by how much of a topic is there", &[TOPIC]),
         form(
             "confidence",
-            "scores an earlier result",
-            &[required_field("extraction", SHORT_TEXT, "the id of the result")],
+            "of an earlier result",
+            &[required_field("extraction", SHORT_TEXT, "the id of a result").or_named(&[
+                "id",
+                "extraction_id",
+                "result_id",
+                "result",
+            ])],
         ),
     ],
 };
@@ -305,8 +316,9 @@ const QUERY: Verb = Verb {
     refuses: "fields that do not exist; values of a wrong type; conditions about meaning",
     forms: &[form(
         "",
-        "lists the documents that match a filter",
-        &[required_field("filter", FieldKind::Filter, "conditions with = != < > <= >=, AND, OR, NOT, parentheses")],
+        "lists documents",
+        &[required_field("filter", FieldKind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")
+            .or_named(&["query", "q", "where", "filters"])],
     )],
 };
 
@@ -319,23 +331,16 @@ const DELTA: Verb = Verb {
         "",
         "lists what was added, removed and modified",
         &[
-            optional_field("since", FieldKind::Moment, "lists files changed at or after this time"),
-            optional_field(
-                "baseline",
-                FieldKind::Baseline,
-                "the number of a session or the id of a result to compare with",
-            ),
+            optional_field("since", FieldKind::Moment, "files changed at or after this moment")
+                .or_named(&["after", "from"]),
+            optional_field("baseline", FieldKind::Baseline, "a session or result to compare with"),
             optional_field(
                 "only",
                 FieldKind::Choice(&["added", "removed", "modified", "new-contradictions"]),
                 "with baseline: only changes of this kind",
             ),
-            optional_field("watch", FieldKind::File, "compares one file with its earlier version"),
-            optional_field(
-                "field",
-                SHORT_TEXT,
-                "with watch, what to compare: content (default), headings, tables, size, title, or any other field",
-            ),
+            optional_field("watch", FieldKind::File, "one file").or_named(&["file", "path", "doc"]),
+            optional_field("field", SHORT_TEXT, "with watch: content (default), headings, tables, title or another"),
         ],
     )],
 };
@@ -346,11 +351,11 @@ const SUMMARIZE: Verb = Verb {
     never: "write prose, judge or advise",
     refuses: "decision-inputs without question; a matrix without items or schema; coverage without topic",
     forms: &[
-        form("coverage", "lists where a topic is treated", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form("coverage", "where a topic is treated", &[TOPIC]),
         form(
             "decision-inputs",
-            "lists the options of a decision with evidence",
-            &[required_field("question", LONG_TEXT, "the decision, e.g. Which library?")],
+            "options with evidence",
+            &[required_field("question", LONG_TEXT, "e.g. Which library?").or_named(&["query", "q"])],
         ),
         form(
             "timeline",
@@ -365,8 +370,13 @@ const SUMMARIZE: Verb = Verb {
             "comparison-matrix",
             "makes a table of documents (rows) and fields (columns)",
             &[
-                required_field("items", FieldKind::Files(100), "the documents"),
-                required_field("schema", FieldKind::Texts(50), "columns: metadata fields, or keys in the documents"),
+                required_field("items", FieldKind::Files(100), "the documents").or_named(&[
+                    "files",
+                    "documents",
+                    "docs",
+                ]),
+                required_field("schema", FieldKind::Texts(50), "fields: facts, or keys that the documents state")
+                    .or_named(&["fields", "columns"]),
             ],
         ),
     ],
@@ -382,10 +392,11 @@ const EXPLAIN_FAILURE: Verb = Verb {
         "lists the issues of a result, and requests that fix them",
         &[
             optional_field("verb", FieldKind::Choice(VERB_NAMES), "the verb of the result"),
-            optional_field("id", SHORT_TEXT, "the id of a result"),
-            optional_field("extraction_id", SHORT_TEXT, "the id of an EXTRACT result"),
-            optional_field("detection_id", SHORT_TEXT, "the id of a DETECT result"),
-            optional_field("url_id", FieldKind::File, "a document of the session or view, to explain how it was read"),
+            optional_field("id", SHORT_TEXT, "of any result").or_named(&["result_id", "result"]),
+            optional_field("extraction_id", SHORT_TEXT, "of an EXTRACT"),
+            optional_field("detection_id", SHORT_TEXT, "of a DETECT"),
+            optional_field("url_id", FieldKind::File, "a document of a session or view")
+                .or_named(&["file", "path", "doc", "document"]),
         ],
     )],
 };
