@@ -39,19 +39,16 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
     let snapshot = &view.snapshot;
     let most = request.limit.map_or(most, |it| most.min(it as usize));
     let mut notes = Vec::new();
-    let mut numbers = |names: &[String], find: fn(&View, &str) -> Vec<u16>, unknown: fn(&View, &str) -> String| {
-        let mut numbers = BTreeSet::new();
-        for name in names {
-            let found = find(view, name);
-            if found.is_empty() {
-                notes.push(unknown(view, name));
-            }
-            numbers.extend(found);
-        }
-        numbers
-    };
-    let labels = numbers(&request.types, node_names::visible_types, node_names::unknown_type);
-    let relations = numbers(&request.relations, node_names::visible_relations, node_names::unknown_relation);
+    let labels = resolve_all(
+        &request.types,
+        |it| node_names::visible_types(view, it),
+        |it| notes.push(node_names::unknown_type(view, it)),
+    );
+    let relations = resolve_all(
+        &request.relations,
+        |it| node_names::visible_relations(view, it),
+        |it| notes.push(node_names::unknown_relation(view, it)),
+    );
     let fits = |node: NodeIx| request.types.is_empty() || labels.contains(&snapshot.label_of[node as usize]);
     let follows =
         |edge: EdgeIx| request.relations.is_empty() || relations.contains(&snapshot.relation_of[edge as usize]);
@@ -86,6 +83,18 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
     };
     let edges = found.iter().flat_map(between).collect();
     Ok(Subgraph { nodes: found, edges, truncated, notes })
+}
+
+/// Returns the numbers that names denote; calls `unknown` for each name that denotes none.
+fn resolve_all(names: &[String], find: impl Fn(&str) -> Vec<u16>, mut unknown: impl FnMut(&str)) -> BTreeSet<u16> {
+    let numbers = names.iter().flat_map(|name| {
+        let found = find(name);
+        if found.is_empty() {
+            unknown(name);
+        }
+        found
+    });
+    numbers.collect()
 }
 
 /// Exports the entities and edges of a part of the graph as JSON.

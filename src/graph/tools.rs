@@ -202,8 +202,28 @@ pub fn check_arguments(name: &str, args: &Value) -> Result<()> {
         .map_err(|error| Error::internal(format!("the argument schema of the tool `{name}` is invalid: {error}")))?;
     schema.check(args).map_err(|error| {
         let place = error.field.unwrap_or_default();
-        Error::invalid(format!("wrong arguments of `{name}`: {}", error.message)).field(place)
+        let wrong = Error::invalid(format!("wrong arguments of `{name}`: {}", error.message));
+        let known = argument_paths(name);
+        let given = place.rsplit('.').next().unwrap_or_default();
+        // An item of a list, and an argument that the tool has, are wrong for another reason than their names.
+        let wrong = match known.contains(&place) || place.contains('[') {
+            true => wrong,
+            false => suggest::with_suggestion(wrong, given, known.iter().map(String::as_str)),
+        };
+        wrong.field(place)
     })
+}
+
+/// Returns the arguments of a tool as paths, such as `filters.nodeType`.
+fn argument_paths(name: &str) -> Vec<String> {
+    let spec = specs().into_iter().find(|it| it.name == name);
+    let mut paths = Vec::new();
+    for (name, schema) in spec.iter().filter_map(|it| it.parameters["properties"].as_object()).flatten() {
+        paths.push(name.clone());
+        let inner = schema["properties"].as_object().into_iter().flatten();
+        paths.extend(inner.map(|(part, _)| format!("{name}.{part}")));
+    }
+    paths
 }
 
 /// Calls a tool; it sees only the files of a scope.
@@ -374,6 +394,13 @@ mod tests {
         ] {
             let error = check_arguments(tool, &args).unwrap_err();
             assert!(error.message.contains(place), "{tool}: {error}");
+        }
+        for args in [
+            json!({"queryType": "nodes", "namePattern": "x"}),
+            json!({"queryType": "nodes", "filters": {"namePatern": "x"}}),
+        ] {
+            let error = check_arguments("graph_query", &args).unwrap_err();
+            assert_eq!(error.hint.as_deref(), Some("did you mean `filters.namePattern`?"), "{args}");
         }
         let error = check_arguments("axql_rum", &json!({})).unwrap_err();
         assert_eq!(error.hint.as_deref(), Some("did you mean `axql_run`?"));

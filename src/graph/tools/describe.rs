@@ -102,15 +102,15 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
 /// # Errors
 /// `NotFound` with the near names; `InvalidArgument` if several entities match.
 pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
-    let node = &node_names::find_entity(view, named)?;
-    let mut value = answer::entity_cell(view, *node);
-    value["key"] = json!(view.snapshot.key(*node));
+    let node = node_names::find_entity(view, named)?;
+    let mut value = answer::entity_cell(view, node);
+    value["key"] = json!(view.snapshot.key(node));
     let attributes: Map<String, Value> =
-        view.attributes(*node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
+        view.attributes(node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
     value["attributes"] = Value::Object(attributes);
-    let (out, into) = (view.outgoing(*node).count(), view.incoming(*node).count());
-    value["out"] = view.outgoing(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
-    value["in"] = view.incoming(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
+    let (out, into) = (view.outgoing(node).count(), view.incoming(node).count());
+    value["out"] = view.outgoing(node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
+    value["in"] = view.incoming(node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
     value["out_count"] = json!(out);
     value["in_count"] = json!(into);
     value["truncated"] = json!(out.max(into) > MAX_EDGES);
