@@ -77,6 +77,13 @@ fn main() -> Outcome {
         }),
     )?;
     ask(
+        "graph_query check_edge, near names of unknown nodes",
+        Box::new(move |dice| {
+            tool_request(json!({"queryType": "check_edge", "filters": {
+        "semanticId": format!("ndoe-{}.FL.001", dice.below(nodes)), "targetId": format!("ndoe-{}.FL.001", dice.below(nodes))}}))
+        }),
+    )?;
+    ask(
         "graph_query all edges of a type",
         Box::new(move |dice| {
             tool_request(json!({"queryType": "edges", "filters": {

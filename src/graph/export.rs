@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::import::text;
+use crate::graph::node_names;
 use crate::graph::query::ir::shortest_decimal;
 use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
-use crate::graph::suggest;
 use crate::model::GraphExtent;
 
 /// Default maximum distance, in edges, of an exported entity from the start entities.
@@ -27,6 +27,8 @@ pub(crate) struct Subgraph {
     pub(crate) edges: Vec<EdgeIx>,
     /// True if the limit on entities was reached and some were left out.
     pub(crate) truncated: bool,
+    /// Sentences about types and relations of the request that the graph does not have.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Finds the requested part of the graph: at most `most` entities, nearest to the start entities first.
@@ -36,8 +38,17 @@ pub(crate) struct Subgraph {
 pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> Result<Subgraph> {
     let snapshot = &view.snapshot;
     let most = request.limit.map_or(most, |it| most.min(it as usize));
-    let labels: BTreeSet<u16> = request.types.iter().flat_map(|it| snapshot.type_numbers(it)).collect();
-    let relations: BTreeSet<u16> = request.relations.iter().flat_map(|it| snapshot.relation_numbers(it)).collect();
+    let mut notes = Vec::new();
+    let labels = resolve_all(
+        &request.types,
+        |it| node_names::visible_types(view, it),
+        |it| notes.push(node_names::unknown_type(view, it)),
+    );
+    let relations = resolve_all(
+        &request.relations,
+        |it| node_names::visible_relations(view, it),
+        |it| notes.push(node_names::unknown_relation(view, it)),
+    );
     let fits = |node: NodeIx| request.types.is_empty() || labels.contains(&snapshot.label_of[node as usize]);
     let follows =
         |edge: EdgeIx| request.relations.is_empty() || relations.contains(&snapshot.relation_of[edge as usize]);
@@ -46,7 +57,7 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
     } else {
         let mut queue: VecDeque<(NodeIx, u32)> = VecDeque::new();
         for name in &request.around {
-            queue.extend(find_entities(view, name)?.into_iter().map(|it| (it, 0)));
+            queue.extend(node_names::find_entities(view, name)?.into_iter().map(|it| (it, 0)));
         }
         let mut seen: BTreeSet<NodeIx> = queue.iter().map(|it| it.0).collect();
         let mut reached: Vec<NodeIx> = Vec::new();
@@ -71,30 +82,19 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
         edges.map(|it| it.0).collect::<Vec<_>>()
     };
     let edges = found.iter().flat_map(between).collect();
-    Ok(Subgraph { nodes: found, edges, truncated })
+    Ok(Subgraph { nodes: found, edges, truncated, notes })
 }
 
-/// Returns the visible entities with this name, key or number; at least one.
-///
-/// # Errors
-/// `NotFound` with the most similar name if there is none.
-pub(crate) fn find_entities(view: &View, name: &str) -> Result<Vec<NodeIx>> {
-    // Accepts the form `Chunk#128` too, in which answers cite entities.
-    let digits = name.rsplit_once('#').map_or(name, |it| it.1);
-    let by_number = || {
-        let node = view.snapshot.node_by_id(digits.parse().ok()?).filter(|it| view.is_visible(*it))?;
-        let cited = name.rsplit_once('#').is_none_or(|it| it.0 == view.snapshot.type_name(node));
-        cited.then_some(vec![node])
-    };
-    let called = view.resolve_name(name);
-    if !called.is_empty() {
-        return Ok(called);
-    }
-    by_number().ok_or_else(|| {
-        let error = Error::not_found(format!("there is no entity `{name}` in the graph"))
-            .hint("`vic graph stats` lists the types, `vic graph tool lookup_entity` finds names");
-        suggest::with_suggestion(error, name, view.nodes().map(|it| view.snapshot.name(it)))
-    })
+/// Returns the numbers that names denote; calls `unknown` for each name that denotes none.
+fn resolve_all(names: &[String], find: impl Fn(&str) -> Vec<u16>, mut unknown: impl FnMut(&str)) -> BTreeSet<u16> {
+    let numbers = names.iter().flat_map(|name| {
+        let found = find(name);
+        if found.is_empty() {
+            unknown(name);
+        }
+        found
+    });
+    numbers.collect()
 }
 
 /// Exports the entities and edges of a part of the graph as JSON.

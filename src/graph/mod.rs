@@ -12,6 +12,7 @@ mod export;
 mod extract;
 pub mod import;
 mod index_sync;
+mod node_names;
 mod pending_changes;
 mod publish;
 pub mod query;
@@ -20,6 +21,7 @@ mod request;
 mod scc;
 mod semantic_id;
 mod service;
+mod similar_names;
 pub mod snapshot;
 mod suggest;
 #[cfg(test)]

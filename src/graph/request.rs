@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::export::drawing;
-use crate::graph::import::{change_check, json_format, parts, proposals, text};
+use crate::graph::import::{change_check, change_warnings, json_format, parts, proposals, text};
 use crate::graph::publish::ImportOutcome;
 use crate::graph::service::GraphService;
 use crate::graph::snapshot::view::View;
@@ -66,20 +66,29 @@ impl GraphService {
     }
 
     async fn apply(&self, change: GraphChange) -> Result<Value> {
-        self.view().await?;
-        let scope = self.scope.clone();
+        let view = self.view().await?;
+        let (write, scope) = (change.write, self.scope.clone());
+        // Compares names before it takes the write lock, because that takes longer than the check and the write.
+        let prepare = move || {
+            let mut part = change_check::parse_change(CHANGES_IMPORT, &change)?;
+            change_check::replace_printed_ids(&view, &mut part, change.format)?;
+            let mut answer = json!({"applied": false, "edges": part.edges.len(), "refused": []});
+            change_warnings::add_warnings(&view, &part, &mut answer);
+            Ok((part, answer))
+        };
+        let (part, mut answer) = blocking(prepare).await?;
         // Holds the write lock for the check and the write, so that no other change is made between them.
         let looked = self.shared.with_write_lock(move |mut turn| {
-            let part = change_check::parse_change(CHANGES_IMPORT, &change)?;
             let refused = change_check::refused_edges(&View::new(turn.current(), &scope), &part);
-            let edges = part.edges.len();
-            let applied = change.write && refused.is_empty();
+            let applied = write && refused.is_empty();
             if applied {
                 turn.append(CHANGES_IMPORT, part)?;
             }
-            Ok((applied, edges, refused))
+            Ok((applied, refused))
         });
-        let (applied, edges, refused) = looked.await?;
-        Ok(json!({"applied": applied, "edges": edges, "refused": refused}))
+        let (applied, refused) = looked.await?;
+        answer["applied"] = json!(applied);
+        answer["refused"] = json!(refused);
+        Ok(answer)
     }
 }

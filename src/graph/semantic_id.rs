@@ -66,6 +66,21 @@ pub(crate) fn type_matches(present: &str, asked: &str) -> bool {
     CODES.iter().any(|it| has(it, present) && has(it, asked))
 }
 
+/// Returns the short code and the names of a type, except the given one.
+pub(crate) fn other_names(type_name: &str) -> impl Iterator<Item = &'static str> {
+    let known = CODES.iter().find(|(_, names)| names.contains(&type_name));
+    known
+        .into_iter()
+        .flat_map(|(code, names)| std::iter::once(code).chain(*names))
+        .copied()
+        .filter(move |it| *it != type_name)
+}
+
+/// Returns the number at the end of a semantic id.
+pub(crate) fn number(id: &str) -> Option<&str> {
+    is_semantic_id(id).then(|| id.rsplit('.').next()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -342,7 +342,11 @@ impl Snapshot {
 
     /// Returns the entities with exactly this name, sorted by index.
     pub(crate) fn nodes_named(&self, name: &str) -> &[NodeIx] {
-        let Some(symbol) = self.symbols.find(name) else { return &[] };
+        self.symbols.find(name).map_or(&[], |it| self.nodes_with_name(it))
+    }
+
+    /// As [`Snapshot::nodes_named`], for the symbol of a name.
+    pub(crate) fn nodes_with_name(&self, symbol: Symbol) -> &[NodeIx] {
         let start = self.by_name.partition_point(|it| self.names[*it as usize] < symbol);
         let end = self.by_name.partition_point(|it| self.names[*it as usize] <= symbol);
         &self.by_name[start..end]
@@ -350,7 +354,11 @@ impl Snapshot {
 
     /// Returns the entity with this key, if any.
     pub(crate) fn node_by_key(&self, key: &str) -> Option<NodeIx> {
-        let symbol = self.symbols.find(key)?;
+        self.node_with_key(self.symbols.find(key)?)
+    }
+
+    /// As [`Snapshot::node_by_key`], for the symbol of a key.
+    pub(crate) fn node_with_key(&self, symbol: Symbol) -> Option<NodeIx> {
         let at = self.by_key.binary_search_by_key(&symbol, |it| self.keys[*it as usize]).ok()?;
         Some(self.by_key[at])
     }

@@ -8,23 +8,30 @@ const MAX_CANDIDATES: usize = 50_000;
 /// Returns the candidate with the smallest edit distance to `name`, ignoring case. The maximum distance is a third of the
 /// length of `name`, but at least 1, and always less than the length of `name`.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_few(name, candidates, 1).first().copied()
+}
+
+/// Returns at most `most` candidates that [`nearest`] would accept, nearest first.
+pub(crate) fn nearest_few<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
-    let most = (length / 3).max(1);
+    let edits = (length / 3).max(1);
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         // Compares the last part of a qualified name too, so `Parnt` is near `Fam.Parent`.
         let last = candidate.rsplit('.').next().unwrap_or(&candidate);
         strsim::damerau_levenshtein(&wanted, &candidate).min(strsim::damerau_levenshtein(&wanted, last))
     };
-    candidates
+    let mut near: Vec<(usize, usize, &str)> = candidates
         .into_iter()
         .take(MAX_CANDIDATES)
-        .filter(|it| it.len().abs_diff(name.len()) <= most * 4 || it.contains('.'))
+        .filter(|it| it.len().abs_diff(name.len()) <= edits * 4 || it.contains('.'))
         .map(|it| (distance(it), it.len(), it))
-        .filter(|(edits, ..)| *edits <= most && *edits < length)
-        .min()
-        .map(|(.., it)| it)
+        .filter(|(found, ..)| *found <= edits && *found < length)
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(most).map(|(.., it)| it).collect()
 }
 
 /// Returns the suggestion as a sentence for a hint, e.g. "did you mean `Person`?".
@@ -51,6 +58,7 @@ mod tests {
         assert_eq!(nearest("organisation", names), Some("Organization"));
         assert_eq!(nearest("Parnt", names), Some("Fam.Parent"));
         assert_eq!(nearest("Invoice", names), None);
+        assert_eq!(nearest_few("Persn", ["Persons", "Person", "Place", "Person"], 3), ["Person", "Persons"]);
         assert_eq!((nearest("", ["x", "stdio.h"]), nearest("y", ["x", "stdio.h"])), (None, None));
     }
 

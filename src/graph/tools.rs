@@ -18,13 +18,13 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::export::drawing::render;
-use crate::graph::query::{answer, axql};
+use crate::graph::query::{answer, axql, ir};
 use crate::graph::service::GraphService;
 use crate::graph::snapshot::view::View;
 use crate::graph::suggest;
 use crate::index::blocking;
 use crate::llm::Schema;
-use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
+use crate::model::{AXQL_HELP, GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
 
 /// Maximum size of a result as JSON, some ten thousand tokens. A larger result is truncated.
 const MAX_RESULT_BYTES: usize = 48 << 10;
@@ -43,7 +43,7 @@ pub fn specs() -> Vec<ToolSpec> {
 }
 
 fn lookup_specs() -> Vec<ToolSpec> {
-    let name = |what: &str| string_schema(&format!("{what}: its name, its key, its number, or Type#number"));
+    let name = |what: &str| string_schema(&format!("{what}: its name, its key, or its id such as File#7"));
     vec![
         tool_spec("db_summary", "Summary of the graph: types, relations, schemas and contexts, with counts", &[], &[]),
         tool_spec(
@@ -125,7 +125,7 @@ fn query_specs() -> Vec<ToolSpec> {
         ),
         tool_spec(
             "axql_run",
-            "Runs a query over the graph: AxQL, or query_ir_v1",
+            "Runs a query over the graph: AxQL (axql_help has its grammar), or query_ir_v1",
             &[("axql", axql()), ("query_ir_v1", form()), ("limit", limit_schema(200, 100))],
             &[],
         ),
@@ -133,7 +133,7 @@ fn query_specs() -> Vec<ToolSpec> {
             "viz_render",
             "Draws the neighborhood of some entities, as Graphviz or as nodes and edges",
             &[
-                ("around", texts("Names or numbers of entities")),
+                ("around", texts("Names, keys or ids of entities, such as File#7")),
                 ("hops", integer_schema(5, "Maximum distance in edges; default 2")),
                 ("types", texts("Only entities of these types")),
                 ("relations", texts("Only edges of these relations")),
@@ -142,6 +142,7 @@ fn query_specs() -> Vec<ToolSpec> {
             ],
             &[],
         ),
+        tool_spec("axql_help", "Returns the grammar of AxQL, with examples", &[], &[]),
         tool_spec("quality_report", "Reports problems of the graph by kind, with examples", &[], &[]),
         tool_spec(
             "propose_relation_proposals",
@@ -201,8 +202,28 @@ pub fn check_arguments(name: &str, args: &Value) -> Result<()> {
         .map_err(|error| Error::internal(format!("the argument schema of the tool `{name}` is invalid: {error}")))?;
     schema.check(args).map_err(|error| {
         let place = error.field.unwrap_or_default();
-        Error::invalid(format!("wrong arguments of `{name}`: {}", error.message)).field(place)
+        let wrong = Error::invalid(format!("wrong arguments of `{name}`: {}", error.message));
+        let known = argument_paths(name);
+        let given = place.rsplit('.').next().unwrap_or_default();
+        // An item of a list, and an argument that the tool has, are wrong for another reason than their names.
+        let wrong = match known.contains(&place) || place.contains('[') {
+            true => wrong,
+            false => suggest::with_suggestion(wrong, given, known.iter().map(String::as_str)),
+        };
+        wrong.field(place)
     })
+}
+
+/// Returns the arguments of a tool as paths, such as `filters.nodeType`.
+fn argument_paths(name: &str) -> Vec<String> {
+    let spec = specs().into_iter().find(|it| it.name == name);
+    let mut paths = Vec::new();
+    for (name, schema) in spec.iter().filter_map(|it| it.parameters["properties"].as_object()).flatten() {
+        paths.push(name.clone());
+        let inner = schema["properties"].as_object().into_iter().flatten();
+        paths.extend(inner.map(|(part, _)| format!("{name}.{part}")));
+    }
+    paths
 }
 
 /// Calls a tool; it sees only the files of a scope.
@@ -221,6 +242,7 @@ async fn run_tool(service: &GraphService, name: &str, args: Value) -> Result<Val
     let number = |key: &str, default: u32| args[key].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(default);
     match name {
         "semantic_search" => return passages::semantic_search(service, &text("query"), number("limit", 8)).await,
+        "axql_help" => return Ok(json!({"grammar": AXQL_HELP})),
         "axql_run" => return run_query(service, &args).await,
         "axql_elaborate" => return service.query(&query_request(name, &args)?).await,
         _ => (),
@@ -292,8 +314,8 @@ fn query_request(name: &str, args: &Value) -> Result<GraphQuestion> {
             question.axql = Some(query.to_string());
         }
         (None, Some(form)) => {
-            let mut form = form.clone();
-            if let Some(limit) = limit {
+            let mut form = ir::unwrap(form)?.clone();
+            if let Some(limit) = limit.filter(|_| form.is_object()) {
                 let own = form["limit"].as_u64().map_or(limit.into(), |it| it.min(limit.into()));
                 form["limit"] = json!(own);
             }
@@ -386,6 +408,13 @@ mod tests {
         ] {
             let error = check_arguments(tool, &args).unwrap_err();
             assert!(error.message.contains(place), "{tool}: {error}");
+        }
+        for args in [
+            json!({"queryType": "nodes", "namePattern": "x"}),
+            json!({"queryType": "nodes", "filters": {"namePatern": "x"}}),
+        ] {
+            let error = check_arguments("graph_query", &args).unwrap_err();
+            assert_eq!(error.hint.as_deref(), Some("did you mean `filters.namePattern`?"), "{args}");
         }
         let error = check_arguments("axql_rum", &json!({})).unwrap_err();
         assert_eq!(error.hint.as_deref(), Some("did you mean `axql_run`?"));

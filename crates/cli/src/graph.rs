@@ -13,7 +13,7 @@ use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::{
-    GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape,
+    AXQL_HELP, GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape,
 };
 use vic_protocol::proto::convert::graph::check_size;
 
@@ -27,12 +27,13 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Answers a query in AxQL: select ?x where ?x is File, ?x -links_to-> ?y limit 20
+    #[command(after_long_help = AXQL_HELP)]
     Query(QueryArgs),
     /// Prints the numbers of entities and edges, by type and relation
     Stats(FormatArgs),
     /// Shows an entity with its attributes and edges
     Show {
-        /// Name, key or id of the entity, or Type#id
+        /// Name, key or path of the entity, or its id as vic prints it, such as File#7
         entity: String,
         #[command(flatten)]
         output: FormatArgs,
@@ -58,14 +59,16 @@ enum Command {
     },
     /// Checks a change, and applies it with --write if it has no conflict
     Apply(ApplyArgs),
+    /// Prints the grammar of AxQL, with examples
+    Axql,
 }
 
 #[derive(Debug, clap::Args)]
 struct QueryArgs {
-    /// Query in AxQL
+    /// Query in AxQL; `vic graph axql` prints the grammar
     #[arg(required_unless_present = "ir", conflicts_with = "ir")]
     axql: Option<String>,
-    /// File with a query as query_ir_v1 JSON
+    /// File with a query as JSON: query_ir_v1, bare or as {"query_ir_v1": ...}
     #[arg(long, value_name = "FILE")]
     ir: Option<PathBuf>,
     /// Print the complete query, with everything that the schema adds, instead of running it
@@ -80,7 +83,7 @@ struct QueryArgs {
 
 #[derive(Debug, clap::Args)]
 struct ExtentArgs {
-    /// Start from this entity; may be given several times
+    /// Start from this entity (name, key, path or id); may be given several times
     #[arg(long, value_name = "ENTITY")]
     around: Vec<String>,
     /// Maximum distance from the start entities, in edges
@@ -205,6 +208,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             printer.json(&call_tool(config, &name, args).await?)
         }
         Command::Apply(args) => apply(args, config, printer).await,
+        Command::Axql => printer.line(AXQL_HELP.trim_end()),
     }
 }
 
@@ -335,6 +339,7 @@ async fn export(shape: GraphShape, args: ExtentArgs, config: &Config, printer: &
     printer.flush()?;
     let more = if answer["truncated"] == true { ", and there are more" } else { "" };
     print_note(&format!("{nodes} entities, {edges} edges{more}"));
+    print_warnings(&answer);
     Ok(())
 }
 
@@ -411,9 +416,17 @@ fn format_changes(answer: &Value) -> String {
         let (source, relation, target) = (part("source"), part("type"), part("target"));
         text.push_str(&format!("refused: {source} -{relation}-> {target}: {} ({})\n", part("reason"), part("issue")));
     }
-    if text.is_empty() {
+    let is_refused = !text.is_empty();
+    for similar in answer["similar_nodes"].as_array().into_iter().flatten() {
+        let near: Vec<&str> = similar["near"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let node = similar["node"].as_str().unwrap_or_default();
+        text.push_str(&format!("new: {node} looks like {}\n", near.join(", ")));
+    }
+    let warnings = answer["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str).for_each(|it| text.push_str(&format!("warning: {it}\n")));
+    if !is_refused {
         let done = if answer["applied"] == true { "added" } else { "can be added with --write" };
-        text = format!("{} edges {done}", answer["edges"]);
+        text.push_str(&format!("{} edges {done}", answer["edges"]));
     }
     text
 }
@@ -439,6 +452,19 @@ mod tests {
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(error.message.contains("large.json` has 1099511627776 bytes"), "{error}");
         assert!(error.hint.unwrap().starts_with("split it"));
+    }
+
+    #[test]
+    fn change_lists_similar_nodes_and_warnings() {
+        let similar = json!([{"node": "Sumbit.FN.001", "near": ["Submit.FN.001 (FUNC#3)"]}]);
+        let warnings = json!(["the edge type `oi` is new; near: `io`"]);
+        let mut answer =
+            json!({"applied": false, "edges": 1, "refused": [], "similar_nodes": similar, "warnings": warnings});
+        let told =
+            "new: Sumbit.FN.001 looks like Submit.FN.001 (FUNC#3)\nwarning: the edge type `oi` is new; near: `io`\n";
+        assert_eq!(format_changes(&answer), format!("{told}1 edges can be added with --write"));
+        answer["refused"] = json!([{"source": "A", "type": "io", "target": "A", "issue": "circular", "reason": "r"}]);
+        assert_eq!(format_changes(&answer), format!("refused: A -io-> A: r (circular)\n{told}"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::export::{self, Subgraph};
+use crate::graph::node_names::typed_id;
 use crate::graph::snapshot::view::View;
 use crate::model::{GraphExtent, GraphShape};
 
@@ -37,7 +38,11 @@ pub(in crate::graph) fn render(view: &View, shape: GraphShape, request: &GraphEx
         GraphShape::Html => html(view, &extent)?,
     };
     let (nodes, edges) = (extent.nodes.len(), extent.edges.len());
-    Ok(json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated}))
+    let mut answer = json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated});
+    if !extent.notes.is_empty() {
+        answer["notes"] = json!(extent.notes);
+    }
+    Ok(answer)
 }
 
 /// Renders a part of the graph as Graphviz DOT.
@@ -48,11 +53,13 @@ pub(in crate::graph) fn dot(view: &View, extent: &Subgraph) -> String {
     for node in &extent.nodes {
         let label = format!("{}\n{}", shorten(snapshot.name(*node)), snapshot.type_name(*node));
         let colour = colour(snapshot.label_of[*node as usize]);
-        let _ = writeln!(dot, "  n{} [label={}, color=\"{colour}\"];", snapshot.id(*node), quote_dot(&label));
+        let (id, label) = (quote_dot(&typed_id(view, *node)), quote_dot(&label));
+        let _ = writeln!(dot, "  {id} [label={label}, color=\"{colour}\"];");
     }
     for edge in &extent.edges {
-        let (source, target) = (snapshot.id(snapshot.source(*edge)), snapshot.id(snapshot.target(*edge)));
-        let _ = writeln!(dot, "  n{source} -> n{target} [label={}];", quote_dot(snapshot.relation_name(*edge)));
+        let [source, target] =
+            [snapshot.source(*edge), snapshot.target(*edge)].map(|it| quote_dot(&typed_id(view, it)));
+        let _ = writeln!(dot, "  {source} -> {target} [label={}];", quote_dot(snapshot.relation_name(*edge)));
     }
     dot.push_str("}\n");
     dot

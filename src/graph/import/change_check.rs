@@ -10,10 +10,10 @@ use crate::graph::import::{json_format, text};
 use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::tools::io_chain::IO;
-use crate::graph::{scc, suggest};
+use crate::graph::{node_names, scc};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
-/// Maximum number of refusals that suggest an existing node, because each suggestion compares all nodes.
+/// Maximum number of unknown nodes for which the refusal names the near ones, because each is compared with all nodes.
 const MAX_HINTS: usize = 20;
 /// Maximum number of edges in one change; a larger change is an error.
 const MAX_EDGES: usize = 10_000;
@@ -50,18 +50,60 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
     }
 }
 
+/// Replaces the ids of entities as vic prints them, such as `File#7` or `plan.md (File#7)`, by the keys of these entities.
+///
+/// # Errors
+/// `NotFound` if the graph has the type of an id, but not the id.
+pub(crate) fn replace_printed_ids(view: &View, part: &mut GraphPart, format: GraphFormat) -> Result<()> {
+    // In lines of text each end of an edge is a node of the change too, so only nodes of JSON are definitions.
+    let nodes = part.nodes.iter().filter(|_| format != GraphFormat::Text);
+    let defined: HashSet<String> = nodes.map(|it| it.key.clone()).collect();
+    let key = |text: &str| -> Result<Option<String>> {
+        if defined.contains(text) || view.snapshot.node_by_key(text).is_some() {
+            return Ok(None);
+        }
+        match node_names::key_of_printed_id(view, text) {
+            None if node_names::is_id_of_known_type(view, text) => {
+                let message = node_names::unknown_nodes(view, &[text]).concat();
+                Err(Error::not_found(message).hint("`vic graph show` takes an id, and prints it"))
+            }
+            found => Ok(found.map(String::from)),
+        }
+    };
+    for edge in &mut part.edges {
+        for end in [&mut edge.source, &mut edge.target] {
+            if let Some(key) = key(end)? {
+                *end = key;
+            }
+        }
+    }
+    let mut nodes = Vec::with_capacity(part.nodes.len());
+    for node in std::mem::take(&mut part.nodes) {
+        if key(&node.key)?.is_none() {
+            nodes.push(node);
+        }
+    }
+    part.nodes = nodes;
+    Ok(())
+}
+
 /// Checks the edges of a change in order, each as if the accepted ones before it were made. Returns the refused edges with
 /// the reasons.
 pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
     let is_known = |key: &str| own.contains(key) || view.snapshot.node_by_key(key).is_some();
+    let unknown_end =
+        |edge: &GraphEdge| [edge.source.clone(), edge.target.clone()].into_iter().find(|it| !is_known(it));
+    let unknown = unknown_messages(view, part.edges.iter().filter_map(unknown_end));
     let joined = part.edges.iter().filter(|it| is_known(&it.source) && is_known(&it.target));
     let mut io = IoEdges::new(view, joined.filter(|it| it.relation == IO));
     let mut refused = Vec::new();
     for edge in &part.edges {
-        let unknown = [&edge.source, &edge.target].into_iter().find(|it| !is_known(it));
-        let why = match unknown {
-            Some(id) => Some(("unknown", unknown_node_message(view, id, refused.len() < MAX_HINTS))),
+        let why = match unknown_end(edge) {
+            Some(id) => {
+                let message = unknown.get(&id).cloned();
+                Some(("unknown", message.unwrap_or_else(|| format!("there is no node `{id}`"))))
+            }
             None if edge.relation == IO => io.check_edge(edge),
             None => None,
         };
@@ -76,13 +118,22 @@ pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     refused
 }
 
-/// Returns the message for a node that does not exist, with a similar node if `is_hinted`.
-fn unknown_node_message(view: &View, id: &str, is_hinted: bool) -> String {
-    let keys = || view.nodes().map(|it| view.snapshot.key(it));
-    match is_hinted.then(|| suggest::did_you_mean(id, keys())).flatten() {
-        Some(hint) => format!("there is no node `{id}`: {hint}"),
-        None => format!("there is no node `{id}`"),
+/// Returns the sentences with near nodes for the first [`MAX_HINTS`] of these unknown nodes.
+fn unknown_messages(view: &View, ids: impl Iterator<Item = String>) -> HashMap<String, String> {
+    let mut first: Vec<String> = Vec::new();
+    for id in ids {
+        if first.len() == MAX_HINTS {
+            break;
+        }
+        if !first.contains(&id) {
+            first.push(id);
+        }
     }
+    if first.is_empty() {
+        return HashMap::new();
+    }
+    let messages = node_names::unknown_nodes(view, &first.iter().map(String::as_str).collect::<Vec<_>>());
+    first.into_iter().zip(messages).collect()
 }
 
 /// The io edges of the graph and the accepted ones of the change.

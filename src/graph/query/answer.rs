@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
+use crate::graph::node_names;
 use crate::graph::query::axql::{Atom, Query};
 use crate::graph::query::plan::{TEXT_ATTRIBUTE, TextResults};
 use crate::graph::query::{axql, execute, ir, typecheck};
@@ -10,6 +11,9 @@ use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{Label, NodeIx, schema};
 use crate::graph::suggest;
 use crate::model::{GraphQuestion, IN_CONTEXT};
+
+/// Maximum number of notes about entities of a query that the graph does not have.
+const MAX_UNKNOWN_NODES: usize = 3;
 
 /// Parses the query of a request, which is AxQL or `query_ir_v1`.
 ///
@@ -52,6 +56,10 @@ pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain:
     };
     let rows: Vec<Value> = answer.rows.iter().map(row).collect();
     let mut value = json!({"vars": vars, "rows": rows, "truncated": answer.truncated});
+    let unknown: Vec<&str> = answer.unknown_nodes.iter().take(MAX_UNKNOWN_NODES).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        notes.extend(node_names::unknown_nodes(&view, &unknown));
+    }
     if answer.exhausted {
         notes.push("the search was aborted after too many edges; make the query narrower".into());
     }
@@ -111,7 +119,7 @@ pub(crate) fn entity_cell(view: &View, node: NodeIx) -> Value {
 fn resolve_contexts(view: &View, query: &Query) -> Result<Vec<NodeIx>> {
     let mut contexts = Vec::new();
     for name in &query.contexts {
-        let found = view.resolve_name(name);
+        let found = node_names::resolve(view, name);
         if found.is_empty() {
             let known = context_names(view, IN_CONTEXT);
             let error = Error::invalid(format!("the context `{name}` does not exist in the graph"));

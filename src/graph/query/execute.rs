@@ -28,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) exhausted: bool,
     /// For each disjunct, the descriptions of the steps of its plan.
     pub(crate) plans: Vec<Vec<String>>,
+    /// Names and ids in the query that denote no entity, without repetitions.
+    pub(crate) unknown_nodes: Vec<String>,
 }
 
 /// Runs a query. The caller must have applied the contexts and the confidence of the query to the view.
@@ -62,6 +64,11 @@ fn execute_within_budget(view: &View, query: &Query, texts: &TextResults, mut bu
         (rows, budget) = (run.rows, run.budget);
         answer.exhausted |= budget == 0;
         answer.plans.push(plan.descriptions);
+        for name in plan.unknown_nodes {
+            if !answer.unknown_nodes.contains(&name) {
+                answer.unknown_nodes.push(name);
+            }
+        }
         if flow == Flow::Stop {
             answer.truncated = true;
             break;

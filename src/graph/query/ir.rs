@@ -14,16 +14,30 @@ use crate::graph::suggest;
 /// Highest `limit` in a `query_ir_v1`; lower than that of AxQL.
 pub const MAX_LIMIT: u32 = 200;
 
+/// Name of the JSON form.
+const NAME: &str = "query_ir_v1";
+
 const FIELDS: [&str; 9] =
     ["version", "select", "select_vars", "where", "where_atoms", "disjuncts", "limit", "max_hops", "min_confidence"];
 
-/// Parses a query from its JSON form.
+/// Returns the query in a JSON object `{"query_ir_v1": {...}}`, in which models and the plugin protocol write it. Any other
+/// value is the query itself.
+///
+/// # Errors
+/// `InvalidArgument` if the object has other fields than those that the protocol has beside the query.
+pub fn unwrap(value: &Value) -> Result<&Value> {
+    let Some((map, query)) = value.as_object().and_then(|map| Some((map, map.get(NAME)?))) else { return Ok(value) };
+    JsonPath("the query".into()).reject_unknown_fields(map, &[NAME, "axql", "notes"])?;
+    Ok(query)
+}
+
+/// Parses a query from its JSON form, bare or as `{"query_ir_v1": {...}}`.
 ///
 /// # Errors
 /// `InvalidArgument` with the location in the JSON as the field, e.g. `where[1].path`.
 pub fn parse(value: &Value) -> Result<Query> {
-    let place = JsonPath("query_ir_v1".into());
-    let map = place.object(value)?;
+    let place = JsonPath(NAME.into());
+    let map = place.object(unwrap(value)?)?;
     let known = [&FIELDS[..], &["contexts"]].concat();
     place.reject_unknown_fields(map, &known)?;
     match map.get("version") {
@@ -230,6 +244,12 @@ fn parse_term(place: &JsonPath, map: &Map<String, Value>, key: &str) -> Result<T
 }
 
 fn parse_term_object(place: &JsonPath, map: &Map<String, Value>) -> Result<Term> {
+    if let Some(id) = map.get("id").filter(|_| !map.contains_key("kind")) {
+        // An entity as the rows of a result show it.
+        place.reject_unknown_fields(map, &["id", "entity_type", "name", "key", "match"])?;
+        let number = id.as_u64().and_then(|it| u32::try_from(it).ok());
+        return number.map(Term::Id).ok_or_else(|| place.field("id").unexpected(id, "the number of an entity"));
+    }
     let kind = place.text(map, "kind")?;
     match kind.as_str() {
         "var" | "name" => {

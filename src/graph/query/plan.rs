@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::graph::node_names;
 use crate::graph::query::automaton::Automaton;
 use crate::graph::query::axql::{Atom, Path, Query, Term};
 use crate::graph::query::text_match::TextMatch;
@@ -50,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) slots: usize,
     /// Slots of the selected variables, in the order of the query.
     pub(crate) select: Vec<Slot>,
+    /// Names and ids of the disjunct that denote no entity.
+    pub(crate) unknown_nodes: Vec<String>,
     /// Index of the first step at which all selected slots are bound. From there on, only the existence of a match matters.
     pub(crate) selection_bound_at: usize,
 }
@@ -65,14 +68,16 @@ pub(crate) fn plan_disjunct(
     texts: &TextResults,
     budget: &mut u64,
 ) -> Result<Plan> {
-    let mut compiler = Compiler { view, query, texts, budget, slots: Vec::new(), steps: Vec::new() };
+    let (slots, steps, unknown) = (Vec::new(), Vec::new(), Vec::new());
+    let mut compiler = Compiler { view, query, texts, budget, slots, steps, unknown };
     atoms.iter().try_for_each(|atom| compiler.compile_atom(atom))?;
     let slots: Vec<Option<Term>> = compiler.slots.clone();
     let find = |name: &String| slots.iter().position(|it| *it == Some(Term::Var(name.clone())));
     let select: Vec<Slot> = query.select.iter().filter_map(find).collect();
     let (steps, words) = order_steps(view, compiler.steps, &slots);
     let settled = selection_bound_at(&steps, slots.len(), &select);
-    Ok(Plan { steps, descriptions: words, slots: slots.len(), select, selection_bound_at: settled })
+    let unknown_nodes = compiler.unknown;
+    Ok(Plan { steps, descriptions: words, slots: slots.len(), select, unknown_nodes, selection_bound_at: settled })
 }
 
 struct Compiler<'a> {
@@ -83,6 +88,8 @@ struct Compiler<'a> {
     /// The variable or constant of each slot; `None` for a wildcard.
     slots: Vec<Option<Term>>,
     steps: Vec<Step>,
+    /// Names and ids that denote no entity.
+    unknown: Vec<String>,
 }
 
 impl Compiler<'_> {
@@ -99,7 +106,11 @@ impl Compiler<'_> {
         let among = match term {
             Term::Var(_) | Term::Wildcard => return Ok(slot),
             Term::Id(id) => {
-                self.view.snapshot.node_by_id(*id).filter(|it| self.view.is_visible(*it)).into_iter().collect()
+                let node = self.view.snapshot.node_by_id(*id).filter(|it| self.view.is_visible(*it));
+                if node.is_none() {
+                    self.unknown.push(id.to_string());
+                }
+                node.into_iter().collect()
             }
             Term::Name(name) => self.resolve_name(name),
             Term::Entity { key, value } => self.view.with_exact_value(key, value),
@@ -110,10 +121,20 @@ impl Compiler<'_> {
 
     /// Resolves a name to entities. Without an exact match, compares all names ignoring case, at a higher cost.
     fn resolve_name(&mut self, name: &str) -> Vec<NodeIx> {
-        let snapshot = &self.view.snapshot;
-        let is_known = !snapshot.nodes_named(name).is_empty() || snapshot.node_by_key(name).is_some();
-        *self.budget = self.budget.saturating_sub(if is_known { 1 } else { snapshot.nodes() as u64 });
-        if *self.budget == 0 { Vec::new() } else { self.view.resolve_name(name) }
+        let found = node_names::resolve_exactly(self.view, name);
+        let cost = if found.is_empty() { self.view.snapshot.nodes() as u64 } else { 1 };
+        *self.budget = self.budget.saturating_sub(cost);
+        match found.is_empty() {
+            _ if *self.budget == 0 => Vec::new(),
+            false => found,
+            true => {
+                let found = self.view.named_ignoring_case(name);
+                if found.is_empty() {
+                    self.unknown.push(name.into());
+                }
+                found
+            }
+        }
     }
 
     fn compile_atom(&mut self, atom: &Atom) -> Result<()> {

@@ -28,6 +28,17 @@ impl Interner {
         self.sorted.binary_search_by(|it| self.get(*it).cmp(text)).ok().map(|at| self.sorted[at])
     }
 
+    /// Returns all strings with their symbols, in the order of the symbols.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Symbol, &str)> {
+        (0..self.ends.len() as Symbol).map(|it| (it, self.get(it)))
+    }
+
+    /// Returns the symbols of the strings that begin with a text, sorted by their strings.
+    pub(crate) fn with_prefix(&self, prefix: &str) -> &[Symbol] {
+        let rest = &self.sorted[self.sorted.partition_point(|it| self.get(*it) < prefix)..];
+        &rest[..rest.partition_point(|it| self.get(*it).starts_with(prefix))]
+    }
+
     /// Returns the number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
@@ -117,5 +128,17 @@ mod tests {
         let all = ["a", "c", "m", "n", "x", "z"];
         assert_eq!(all.map(|it| symbols.find(it)), [4, 1, 0, 5, 2, 3].map(Some));
         assert_eq!((symbols.len(), symbols.get(5)), (6, "n"));
+    }
+
+    #[test]
+    fn strings_are_listed_and_found_by_prefix() {
+        let mut builder = InternerBuilder::default();
+        for text in ["plan.md", "b", "plan", "plane", "plum"] {
+            builder.add(text);
+        }
+        let symbols = builder.build();
+        assert_eq!(symbols.iter().map(|it| it.1).collect::<Vec<_>>(), ["plan.md", "b", "plan", "plane", "plum"]);
+        assert_eq!(symbols.with_prefix("plan"), [2, 0, 3]);
+        assert_eq!((symbols.with_prefix("c").len(), symbols.with_prefix("").len()), (0, 5));
     }
 }

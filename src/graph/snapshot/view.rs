@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::graph::snapshot::interner::Symbol;
 use crate::graph::snapshot::{EdgeIx, NodeIx, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
@@ -128,21 +129,38 @@ impl View {
         (0..self.snapshot.nodes() as NodeIx).filter(move |it| self.is_visible(*it))
     }
 
-    /// Returns the visible entities with exactly this name; if there is none, the one with this key; else those with this
-    /// name ignoring case. Sorted by index.
-    pub(crate) fn resolve_name(&self, name: &str) -> Vec<NodeIx> {
+    /// Returns the visible entities with exactly this name; if there is none, the one with this key. Sorted by index.
+    pub(crate) fn named_exactly(&self, name: &str) -> Vec<NodeIx> {
         let seen =
-            |nodes: Vec<NodeIx>| -> Vec<NodeIx> { nodes.into_iter().filter(|it| self.is_visible(*it)).collect() };
-        let named = seen(self.snapshot.nodes_named(name).to_vec());
-        if !named.is_empty() {
-            return named;
-        }
-        let keyed = seen(self.snapshot.node_by_key(name).into_iter().collect());
-        if !keyed.is_empty() {
-            return keyed;
-        }
+            |nodes: &[NodeIx]| -> Vec<NodeIx> { nodes.iter().copied().filter(|it| self.is_visible(*it)).collect() };
+        let named = seen(self.snapshot.nodes_named(name));
+        if named.is_empty() { seen(self.snapshot.node_by_key(name).as_slice()) } else { named }
+    }
+
+    /// Returns the visible entities with this name ignoring case, sorted by index. Compares all names.
+    pub(crate) fn named_ignoring_case(&self, name: &str) -> Vec<NodeIx> {
         let folded = name.to_lowercase();
         self.with_matching_value("name", |value| value.to_lowercase() == folded)
+    }
+
+    /// Returns the visible entities of which a symbol is the name or the key.
+    pub(crate) fn called(&self, symbol: Symbol) -> impl Iterator<Item = NodeIx> {
+        let keyed = self.snapshot.node_with_key(symbol);
+        let named = self.snapshot.nodes_with_name(symbol).iter().copied().filter(move |it| Some(*it) != keyed);
+        keyed.into_iter().chain(named).filter(|it| self.is_visible(*it))
+    }
+
+    /// Returns whether a visible entity has exactly this type.
+    pub(crate) fn has_type(&self, label: u16) -> bool {
+        self.snapshot.nodes_of_type(label).iter().any(|it| self.is_visible(*it))
+    }
+
+    /// Returns the visible edges of a relation between visible entities, sorted by source.
+    pub(crate) fn edges_of_relation(&self, relation: u16) -> impl Iterator<Item = EdgeIx> {
+        let snapshot = &self.snapshot;
+        snapshot.edges_of_relation(relation).iter().copied().filter(|it| {
+            self.is_edge_visible(*it) && self.is_visible(snapshot.source(*it)) && self.is_visible(snapshot.target(*it))
+        })
     }
 
     /// Returns the visible entities with a value of this attribute that `passes` accepts, sorted. Tests equal values once.

@@ -47,7 +47,7 @@ fn example_2_check_edge() {
     let edge = json!({"uuid": uuid, "source": "ReviewFeedback.FL.001", "target": "SubmitPRD.FN.001"});
     assert_eq!(answer, json!({"exists": true, "edge": edge}));
     assert_eq!(check("PMUser.AC.001"), json!({"exists": false}));
-    assert_eq!(check("Missing.AC.001"), json!({"exists": false}));
+    assert_eq!(check("Missing.AC.001"), json!({"exists": false, "notes": ["there is no node `Missing.AC.001`"]}));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn edges_filter_by_either_end() {
 }
 
 #[test]
-fn missing_filter_is_named_and_wrong_id_gets_suggestion() {
+fn missing_filter_is_named_and_wrong_id_gets_near_one() {
     for (args, field) in [
         (json!({"queryType": "check_edge"}), "filters.semanticId"),
         (json!({"queryType": "io_chain", "filters": {}}), "filters.fchainId"),
@@ -120,7 +120,7 @@ fn missing_filter_is_named_and_wrong_id_gets_suggestion() {
         graph_query::run(&review(), json!({"queryType": "io_chain", "filters": {"fchainId": "PRDReviewChan.FC.001"}}));
     let error = error.unwrap_err();
     assert_eq!(error.code, ErrorCode::NotFound);
-    assert_eq!(error.hint.as_deref(), Some("did you mean `PRDReviewChain.FC.001`?"));
+    assert_eq!(error.message, "there is no node `PRDReviewChan.FC.001`; near: `PRDReviewChain.FC.001` (FCHAIN#5)");
 }
 
 #[test]
@@ -133,6 +133,7 @@ fn empty_filter_is_refused_by_name() {
         ("edges", "sourceType", json!({})),
         ("nodes", "semanticId", json!({})),
         ("nodes", "nodeType", json!({})),
+        ("nodes", "namePattern", json!({})),
     ] {
         for empty in ["", "  "] {
             let mut filters = others.clone();

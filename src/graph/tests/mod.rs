@@ -1,5 +1,6 @@
 mod graph_query;
 mod incremental;
+mod near_names;
 mod query_brute_force;
 mod reference_examples;
 mod service;

@@ -217,6 +217,7 @@ fn tool_loop_tools_exist_by_name() {
         "fts_chunks",
         "docchunk_get",
         "axql_elaborate",
+        "axql_help",
         "axql_run",
         "viz_render",
         "quality_report",

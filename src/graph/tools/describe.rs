@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::find_entities;
+use crate::graph::node_names;
 use crate::graph::query::answer::{self, constraints, context_names, signatures};
 use crate::graph::query::ir::shortest_decimal;
 use crate::graph::query::text_match::TextMatch;
 use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
-use crate::graph::suggest;
 use crate::model::{AT_TIME, IN_CONTEXT};
 
 /// Maximum number of edges shown of an entity, in each direction.
 const MAX_EDGES: usize = 50;
 /// Maximum number of examples of a type or a relation.
 const EXAMPLES: usize = 5;
+/// Hint of an error about an unknown type or relation.
+const NAMES_HINT: &str = "`vic graph stats` and the tool `db_summary` list the types and relations";
 /// Maximum edit distance of a name that counts as a typo.
 const MAX_EDITS: u32 = 2;
 
@@ -31,7 +32,7 @@ pub(crate) fn summary(view: &View) -> Value {
     }
     let mut relations: BTreeMap<String, usize> = BTreeMap::new();
     for (number, label) in snapshot.relations.iter().enumerate() {
-        let count = visible_edges(view, number as u16).count();
+        let count = view.edges_of_relation(number as u16).count();
         if count > 0 {
             *relations.entry(snapshot.qualified_name(*label)).or_default() += count;
         }
@@ -63,22 +64,14 @@ fn import_names(view: &View) -> Vec<String> {
     names
 }
 
-fn visible_edges(view: &View, relation: u16) -> impl Iterator<Item = EdgeIx> {
-    let snapshot = &view.snapshot;
-    let seen = move |it: &EdgeIx| {
-        view.is_edge_visible(*it) && view.is_visible(snapshot.source(*it)) && view.is_visible(snapshot.target(*it))
-    };
-    snapshot.edges_of_relation(relation).iter().copied().filter(seen)
-}
-
 /// Finds entities by name: first exact matches, then names that contain the text, then names with typos.
 pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
-    let labels = type_name.map(|it| view.snapshot.type_numbers(it));
+    let labels = type_name.map(|it| node_names::visible_types(view, it));
     let fits =
         |it: &NodeIx| labels.as_ref().is_none_or(|labels| labels.contains(&view.snapshot.label_of[*it as usize]));
     let mut found: Vec<(NodeIx, &str)> = Vec::new();
     let ways: [(&str, Vec<NodeIx>); 3] = [
-        ("exact", view.resolve_name(name)),
+        ("exact", node_names::resolve(view, name)),
         ("part", view.with_matching_value("name", |it| TextMatch::contains(name).matches(it))),
         ("near", view.with_matching_value("name", |it| TextMatch::within_edits(name, MAX_EDITS).matches(it))),
     ];
@@ -96,29 +89,28 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
         value["match"] = json!(way);
         value
     };
-    json!({"entities": found.iter().take(limit).map(entity).collect::<Vec<_>>(), "truncated": truncated})
+    let mut answer =
+        json!({"entities": found.iter().take(limit).map(entity).collect::<Vec<_>>(), "truncated": truncated});
+    if let Some(unknown) = type_name.filter(|_| labels.as_ref().is_some_and(Vec::is_empty)) {
+        answer["notes"] = json!([node_names::unknown_type(view, unknown)]);
+    }
+    answer
 }
 
 /// Describes an entity with its attributes and the first `MAX_EDGES` edges in each direction.
 ///
 /// # Errors
-/// `NotFound` with the most similar name; `InvalidArgument` if several entities match.
+/// `NotFound` with the near names; `InvalidArgument` if several entities match.
 pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
-    let found = find_entities(view, named)?;
-    let [node] = found.as_slice() else {
-        let one = |it: &NodeIx| format!("{} ({})", view.snapshot.id(*it), view.snapshot.type_name(*it));
-        let some: Vec<String> = found.iter().take(EXAMPLES).map(one).collect();
-        let message = format!("{} entities are named `{named}`", found.len());
-        return Err(Error::invalid(message).hint(format!("use a number instead of the name: {}", some.join(", "))));
-    };
-    let mut value = answer::entity_cell(view, *node);
-    value["key"] = json!(view.snapshot.key(*node));
+    let node = node_names::find_entity(view, named)?;
+    let mut value = answer::entity_cell(view, node);
+    value["key"] = json!(view.snapshot.key(node));
     let attributes: Map<String, Value> =
-        view.attributes(*node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
+        view.attributes(node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
     value["attributes"] = Value::Object(attributes);
-    let (out, into) = (view.outgoing(*node).count(), view.incoming(*node).count());
-    value["out"] = view.outgoing(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
-    value["in"] = view.incoming(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
+    let (out, into) = (view.outgoing(node).count(), view.incoming(node).count());
+    value["out"] = view.outgoing(node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
+    value["in"] = view.incoming(node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
     value["out_count"] = json!(out);
     value["in_count"] = json!(into);
     value["truncated"] = json!(out.max(into) > MAX_EDGES);
@@ -142,14 +134,13 @@ fn edge_json(view: &View, edge: EdgeIx, end: NodeIx) -> Value {
 /// Describes a type: the number of its entities, examples, relations and attributes.
 ///
 /// # Errors
-/// `NotFound` with the most similar type.
+/// `NotFound` with the near types.
 pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let labels = snapshot.type_numbers(name);
     let declared = snapshot.schema.types(name);
     if labels.is_empty() && declared.is_empty() {
-        let known: Vec<String> = snapshot.labels.iter().map(|it| snapshot.qualified_name(*it)).collect();
-        return Err(not_found_error("type", name, &known));
+        return Err(Error::not_found(node_names::unknown_type(view, name)).hint(NAMES_HINT));
     }
     let nodes: Vec<NodeIx> =
         labels.iter().flat_map(|it| snapshot.nodes_of_type(*it)).copied().filter(|it| view.is_visible(*it)).collect();
@@ -176,16 +167,15 @@ pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
 /// Describes a relation: the number of its edges, the types that it connects, and its signature in the schemas.
 ///
 /// # Errors
-/// `NotFound` with the most similar relation.
+/// `NotFound` with the near relations.
 pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let numbers = snapshot.relation_numbers(name);
     let declared = snapshot.schema.relations(name);
     if numbers.is_empty() && declared.is_empty() {
-        let known: Vec<String> = snapshot.relations.iter().map(|it| snapshot.qualified_name(*it)).collect();
-        return Err(not_found_error("relation", name, &known));
+        return Err(Error::not_found(node_names::unknown_relation(view, name)).hint(NAMES_HINT));
     }
-    let edges: Vec<EdgeIx> = numbers.iter().flat_map(|it| visible_edges(view, *it)).collect();
+    let edges: Vec<EdgeIx> = numbers.iter().flat_map(|it| view.edges_of_relation(*it)).collect();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     for edge in &edges {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
@@ -207,10 +197,4 @@ pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
         "constraints": of_this(constraints(&snapshot.schema)),
         "examples": edges.iter().take(EXAMPLES).map(example).collect::<Vec<_>>(),
     }))
-}
-
-fn not_found_error(what: &str, name: &str, known: &[String]) -> Error {
-    let error = Error::not_found(format!("there is no {what} `{name}` in the graph"))
-        .hint(format!("known: {}", known[..known.len().min(30)].join(", ")));
-    suggest::with_suggestion(error, name, known.iter().map(String::as_str))
 }

@@ -7,10 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::semantic_id::type_matches;
+use crate::graph::node_names;
 use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
-use crate::graph::suggest;
 use crate::graph::tools::io_chain;
 
 /// Maximum number of edges or nodes in a result; `count` is the number of all matching ones.
@@ -44,6 +43,7 @@ struct Filters {
     semantic_id: Option<String>,
     target_id: Option<String>,
     fchain_id: Option<String>,
+    name_pattern: Option<String>,
 }
 
 impl Filters {
@@ -57,6 +57,7 @@ impl Filters {
             ("semanticId", &self.semantic_id),
             ("targetId", &self.target_id),
             ("fchainId", &self.fchain_id),
+            ("namePattern", &self.name_pattern),
         ];
         match all.iter().find(|(_, held)| held.as_ref().is_some_and(|it| it.trim().is_empty())) {
             Some((name, _)) => Err(Error::invalid(format!("the filter `{name}` is empty"))
@@ -89,7 +90,11 @@ pub(crate) fn schema() -> Value {
                         "description": "Specific node semantic ID; for check_edge the source, for nodes also a pattern with *"
                     },
                     "targetId": {"type": "string", "description": "Semantic ID of the edge target"},
-                    "fchainId": {"type": "string", "description": "FCHAIN ID for io_chain query"}
+                    "fchainId": {"type": "string", "description": "FCHAIN ID for io_chain query"},
+                    "namePattern": {
+                        "type": "string",
+                        "description": "For nodes, and for either end of edges: part of the name or semantic ID, or a pattern with *; ignores case"
+                    }
                 },
                 "additionalProperties": false
             }
@@ -99,10 +104,10 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Runs the query that the arguments describe.
+/// Runs the query that the arguments describe. The answer has notes about names in it that the graph does not have.
 ///
 /// # Errors
-/// `InvalidArgument` for a missing or empty filter; `NotFound` for an unknown function chain.
+/// `InvalidArgument` for a missing, empty or unsuitable filter; `NotFound` for an unknown function chain.
 pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
     let Request { query_type, filters } = serde_path_to_error::deserialize(args).map_err(|error| {
         let place = error.path().to_string();
@@ -112,10 +117,14 @@ pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
     match query_type {
         QueryType::Edges => Ok(edges(view, &filters)),
         QueryType::Nodes => Ok(nodes(view, &filters)),
-        QueryType::CheckEdge => check_edge(view, &filters),
+        QueryType::CheckEdge => {
+            reject_pattern(&filters, "check_edge", "semanticId")?;
+            check_edge(view, &filters)
+        }
         QueryType::IoChain => {
+            reject_pattern(&filters, "io_chain", "fchainId")?;
             let id = required(filters.fchain_id.as_deref(), "fchainId", "io_chain")?;
-            Ok(io_chain::report_chain(view, node_by_id(view, id)?))
+            Ok(io_chain::report_chain(view, chain_by_id(view, id)?))
         }
     }
 }
@@ -126,75 +135,179 @@ fn required<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a 
     })
 }
 
-/// Returns the entity with a semantic id, or else with this name.
-pub(crate) fn node_by_id(view: &View, id: &str) -> Result<NodeIx> {
-    let found = view
-        .snapshot
-        .node_by_key(id)
-        .filter(|it| view.is_visible(*it))
-        .or_else(|| view.resolve_name(id).first().copied());
+fn reject_pattern(filters: &Filters, query: &str, instead: &str) -> Result<()> {
+    match filters.name_pattern {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid(format!("`{query}` does not take the filter `namePattern`"))
+            .hint(format!("use `{instead}`; `nodes` with `namePattern` finds it"))
+            .field("filters.namePattern")),
+    }
+}
+
+/// Returns the entity that a semantic id, a name or a printed id denotes; of several, the one with this key, or the first.
+fn chain_by_id(view: &View, id: &str) -> Result<NodeIx> {
+    let found = nodes_by_id(view, id);
+    let found = found.first().copied();
     found.ok_or_else(|| {
-        let error = Error::not_found(format!("there is no node `{id}` in the graph"));
-        suggest::with_suggestion(error, id, view.nodes().map(|it| view.snapshot.key(it)))
+        Error::not_found(node_names::unknown_nodes(view, &[id]).concat())
+            .hint("`nodes` with the filter `nodeType` lists the function chains")
+            .field("filters.fchainId")
     })
 }
 
+/// Returns the visible entity with this semantic id; if there is none, those with this name or printed id.
+fn nodes_by_id(view: &View, id: &str) -> Vec<NodeIx> {
+    let keyed = view.snapshot.node_by_key(id).filter(|it| view.is_visible(*it));
+    keyed.map_or_else(|| node_names::resolve(view, id), |it| vec![it])
+}
+
+/// The filters, with the entities, types and relations that they denote. Notes tell which of them the graph does not have.
+struct Selection {
+    sources: Option<Vec<NodeIx>>,
+    targets: Option<Vec<NodeIx>>,
+    source_types: Option<Vec<u16>>,
+    target_types: Option<Vec<u16>>,
+    node_types: Option<Vec<u16>>,
+    relations: Option<Vec<u16>>,
+    pattern: Option<NamePattern>,
+    notes: Vec<String>,
+}
+
+impl Selection {
+    /// Resolves the filters, except a semantic id with `*` if that `is_pattern`: the query for nodes compares it with all.
+    fn new(view: &View, filters: &Filters, is_pattern: bool) -> Selection {
+        let ids = |id: &Option<String>| id.as_deref().map(|it| nodes_by_id(view, it));
+        let types = |name: &Option<String>| name.as_deref().map(|it| node_names::visible_types(view, it));
+        let mut selection = Selection {
+            sources: if is_pattern { None } else { ids(&filters.semantic_id) },
+            targets: ids(&filters.target_id),
+            source_types: types(&filters.source_type),
+            target_types: types(&filters.target_type),
+            node_types: types(&filters.node_type),
+            relations: filters.edge_type.as_deref().map(|it| node_names::visible_relations(view, it)),
+            pattern: filters.name_pattern.as_deref().map(NamePattern::new),
+            notes: Vec::new(),
+        };
+        selection.add_notes(view, filters);
+        selection
+    }
+
+    fn add_notes(&mut self, view: &View, filters: &Filters) {
+        fn unknown<'a, T>(found: &Option<Vec<T>>, name: &'a Option<String>) -> Option<&'a str> {
+            name.as_deref().filter(|_| found.as_ref().is_some_and(Vec::is_empty))
+        }
+        let ids = [unknown(&self.sources, &filters.semantic_id), unknown(&self.targets, &filters.target_id)];
+        let mut notes = node_names::unknown_nodes(view, &ids.into_iter().flatten().collect::<Vec<_>>());
+        for (found, name) in [
+            (&self.source_types, &filters.source_type),
+            (&self.target_types, &filters.target_type),
+            (&self.node_types, &filters.node_type),
+        ] {
+            notes.extend(unknown(found, name).map(|it| node_names::unknown_type(view, it)));
+        }
+        notes.extend(unknown(&self.relations, &filters.edge_type).map(|it| node_names::unknown_relation(view, it)));
+        notes.dedup();
+        self.notes = notes;
+    }
+
+    fn is_related(&self, view: &View, edge: EdgeIx) -> bool {
+        self.relations.as_ref().is_none_or(|it| it.contains(&view.snapshot.relation_of[edge as usize]))
+    }
+}
+
+/// A pattern of names that ignores case: with `*` for any text, or else a part of the name.
+struct NamePattern {
+    folded: String,
+}
+
+impl NamePattern {
+    /// Takes `.*` as `*` too, because models write regular expressions.
+    fn new(pattern: &str) -> NamePattern {
+        NamePattern { folded: pattern.to_lowercase().replace(".*", "*") }
+    }
+
+    fn matches_node(&self, view: &View, node: NodeIx) -> bool {
+        self.matches(view.snapshot.name(node)) || self.matches(view.snapshot.key(node))
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        if self.folded.contains('*') { matches_pattern(&self.folded, &name) } else { name.contains(&self.folded) }
+    }
+
+    /// Returns a note for a pattern that matches nothing and looks like a regular expression.
+    fn note(&self) -> Option<String> {
+        let is_regex = self.folded.contains(['^', '$', '[', '\\', '|', '+']);
+        is_regex.then(|| "`namePattern` is not a regular expression: only `*` has a meaning, which is any text".into())
+    }
+}
+
 /// Returns a result with at most [`MAX_ITEMS`] items; sets `truncated` if `count` is higher.
-fn list_answer(name: &str, count: usize, items: Vec<Value>) -> Value {
+fn list_answer(name: &str, count: usize, items: Vec<Value>, selection: Selection) -> Value {
     let cut = count > items.len();
     let mut answer = json!({"count": count, name: items});
     if cut {
         answer["truncated"] = json!(true);
+    }
+    let pattern_note = selection.pattern.filter(|_| count == 0).and_then(|it| it.note());
+    add_notes(answer, selection.notes.into_iter().chain(pattern_note).collect())
+}
+
+fn add_notes(mut answer: Value, notes: Vec<String>) -> Value {
+    if !notes.is_empty() {
+        answer["notes"] = json!(notes);
     }
     answer
 }
 
 fn edges(view: &View, filters: &Filters) -> Value {
     let snapshot = &view.snapshot;
-    let typed = |node: NodeIx, wanted: &Option<String>| {
-        wanted.as_ref().is_none_or(|it| type_matches(snapshot.type_name(node), it))
+    let selection = Selection::new(view, filters, false);
+    let typed = |node: NodeIx, wanted: &Option<Vec<u16>>| {
+        wanted.as_ref().is_none_or(|it| it.contains(&snapshot.label_of[node as usize]))
+    };
+    let named = |source: NodeIx, target: NodeIx| {
+        let pattern = selection.pattern.as_ref();
+        pattern.is_none_or(|it| it.matches_node(view, source) || it.matches_node(view, target))
     };
     let passes = |edge: &EdgeIx| {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
         view.is_edge_visible(*edge)
             && view.is_visible(source)
             && view.is_visible(target)
-            && typed(source, &filters.source_type)
-            && typed(target, &filters.target_type)
+            && typed(source, &selection.source_types)
+            && typed(target, &selection.target_types)
+            && named(source, target)
     };
-    let mut found: Vec<EdgeIx> = candidates(view, filters).into_iter().filter(passes).collect();
+    let mut found: Vec<EdgeIx> = candidates(view, &selection).into_iter().filter(passes).collect();
     found.sort_unstable();
     found.dedup();
     let shown = |edge: &EdgeIx| {
         let (source, target) = (snapshot.key(snapshot.source(*edge)), snapshot.key(snapshot.target(*edge)));
         json!({"source": source, "target": target, "type": snapshot.relation_name(*edge)})
     };
-    list_answer("edges", found.len(), found.iter().take(MAX_ITEMS).map(shown).collect())
+    let items = found.iter().take(MAX_ITEMS).map(shown).collect();
+    list_answer("edges", found.len(), items, selection)
 }
 
 /// Returns the edges that may match, preselected by the most selective filter.
-fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
+fn candidates(view: &View, selection: &Selection) -> Vec<EdgeIx> {
     let snapshot = &view.snapshot;
-    let relations = filters.edge_type.as_ref().map(|it| snapshot.relation_numbers(it));
-    let related =
-        |edge: &EdgeIx| relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
-    let by_id = |id: &Option<String>| id.as_ref().map(|it| snapshot.node_by_key(it));
-    match (by_id(&filters.semantic_id), by_id(&filters.target_id)) {
-        (Some(source), Some(target)) => {
-            let leaving = source.into_iter().flat_map(|it| snapshot.outgoing_edges(it)).filter(related);
-            leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
+    let related = |edge: &EdgeIx| selection.is_related(view, *edge);
+    let leaving = |nodes: &Vec<NodeIx>| -> Vec<EdgeIx> {
+        nodes.iter().flat_map(|it| snapshot.outgoing_edges(*it)).filter(related).collect()
+    };
+    let reaching = |nodes: &Vec<NodeIx>| -> Vec<EdgeIx> {
+        nodes.iter().flat_map(|it| snapshot.incoming_edges(*it)).copied().filter(related).collect()
+    };
+    match (&selection.sources, &selection.targets) {
+        (Some(sources), Some(targets)) => {
+            leaving(sources).into_iter().filter(|it| targets.contains(&snapshot.target(*it))).collect()
         }
-        // The filter `id` without a target id selects the edges that begin or end at the node with this id.
-        (Some(node), None) => {
-            let leaving = node.into_iter().flat_map(|it| snapshot.outgoing_edges(it));
-            let reaching = node.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());
-            leaving.chain(reaching).filter(related).collect()
-        }
-        (None, Some(target)) => {
-            let reaching = target.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());
-            reaching.filter(related).collect()
-        }
-        (None, None) => match &relations {
+        // An id without the id of a target selects the edges that begin or end there.
+        (Some(nodes), None) => [leaving(nodes), reaching(nodes)].concat(),
+        (None, Some(targets)) => reaching(targets),
+        (None, None) => match &selection.relations {
             Some(relations) => {
                 relations.iter().flat_map(|it| snapshot.edges_of_relation(*it).iter().copied()).collect()
             }
@@ -205,19 +318,20 @@ fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
 
 fn nodes(view: &View, filters: &Filters) -> Value {
     let snapshot = &view.snapshot;
-    let typed =
-        |it: &NodeIx| filters.node_type.as_ref().is_none_or(|wanted| type_matches(snapshot.type_name(*it), wanted));
-    let named =
-        |it: &NodeIx| filters.semantic_id.as_ref().is_none_or(|pattern| matches_pattern(pattern, snapshot.key(*it)));
-    let mut found: Vec<NodeIx> = match &filters.semantic_id {
-        Some(id) if !id.contains('*') => {
-            snapshot.node_by_key(id).filter(|it| view.is_visible(*it)).into_iter().collect()
-        }
-        _ => view.nodes().collect(),
+    let pattern_of_ids = filters.semantic_id.as_ref().filter(|it| it.contains('*'));
+    let selection = Selection::new(view, filters, pattern_of_ids.is_some());
+    let mut found: Vec<NodeIx> = match &selection.sources {
+        Some(nodes) => nodes.clone(),
+        None => view.nodes().collect(),
     };
-    found.retain(|it| typed(it) && named(it));
+    found.retain(|it| {
+        selection.node_types.as_ref().is_none_or(|types| types.contains(&snapshot.label_of[*it as usize]))
+            && pattern_of_ids.is_none_or(|pattern| matches_pattern(pattern, snapshot.key(*it)))
+            && selection.pattern.as_ref().is_none_or(|pattern| pattern.matches_node(view, *it))
+    });
     let shown = |it: &NodeIx| json!({"semanticId": snapshot.key(*it), "type": snapshot.type_name(*it), "name": snapshot.name(*it)});
-    list_answer("nodes", found.len(), found.iter().take(MAX_ITEMS).map(shown).collect())
+    let items = found.iter().take(MAX_ITEMS).map(shown).collect();
+    list_answer("nodes", found.len(), items, selection)
 }
 
 /// Returns whether a key matches a pattern with `*` wildcards.
@@ -234,24 +348,22 @@ fn matches_pattern(pattern: &str, key: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// Checks whether an edge exists. If an end or the relation does not exist, neither does the edge, and notes tell why.
 fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     let snapshot = &view.snapshot;
-    let source = required(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
-    let target = required(filters.target_id.as_deref(), "targetId", "check_edge")?;
-    // If an end does not exist, neither does the edge.
-    let (Some(from), Some(to)) = (snapshot.node_by_key(source), snapshot.node_by_key(target)) else {
-        return Ok(json!({"exists": false}));
-    };
-    let relations = filters.edge_type.as_ref().map(|it| snapshot.relation_numbers(it));
-    let found = view.outgoing(from).filter(|_| view.is_visible(from)).find(|(edge, end)| {
-        let related = relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
-        *end == to && related
-    });
+    required(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
+    required(filters.target_id.as_deref(), "targetId", "check_edge")?;
+    let selection = Selection::new(view, filters, false);
+    let (sources, targets) = (selection.sources.as_deref().unwrap_or(&[]), selection.targets.as_deref().unwrap_or(&[]));
+    let leaving = sources.iter().flat_map(|it| view.outgoing(*it));
+    let found = leaving.filter(|(_, end)| targets.contains(end)).find(|(edge, _)| selection.is_related(view, *edge));
     Ok(match found {
-        Some((edge, _)) => json!({"exists": true, "edge": {
-            "uuid": edge_uuid(source, snapshot.relation_name(edge), target), "source": source, "target": target,
-        }}),
-        None => json!({"exists": false}),
+        Some((edge, target)) => {
+            let (source, target) = (snapshot.key(snapshot.source(edge)), snapshot.key(target));
+            let uuid = edge_uuid(source, snapshot.relation_name(edge), target);
+            json!({"exists": true, "edge": {"uuid": uuid, "source": source, "target": target}})
+        }
+        None => add_notes(json!({"exists": false}), selection.notes),
     })
 }
 
@@ -280,5 +392,19 @@ mod tests {
         ] {
             assert_eq!(matches_pattern(pattern, key), fits, "{pattern} {key}");
         }
+    }
+
+    #[test]
+    fn name_pattern_ignores_case_and_may_be_part() {
+        for (pattern, name, fits) in [
+            ("submit", "ReSubmitPRD", true),
+            ("submit*", "SubmitPRD", true),
+            ("submit*", "ReSubmitPRD", false),
+            (".*prd", "SubmitPRD", true),
+            ("prd", "Submit", false),
+        ] {
+            assert_eq!(NamePattern::new(pattern).matches(name), fits, "{pattern} {name}");
+        }
+        assert!(NamePattern::new("^Submit").note().is_some() && NamePattern::new("Submit*").note().is_none());
     }
 }

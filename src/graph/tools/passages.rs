@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::context::GraphInputs;
+use crate::graph::node_names;
 use crate::graph::query::text_match::TextMatch;
 use crate::graph::service::GraphService;
 use crate::graph::snapshot::NodeIx;
@@ -179,14 +180,17 @@ fn add_citation(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) 
     value["anchor"] = json!(anchor);
 }
 
-/// Returns a chunk with its text. `named` is `Chunk#128`, the number alone, or the id of the chunk in the index.
+/// Returns a chunk with its text. `named` is its id as vic prints it, the number alone, its name, or its id in the index.
 pub(crate) async fn chunk_text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
     let unknown =
         || Error::not_found(format!("there is no chunk `{named}`")).hint("`fts_chunks` finds chunks by words");
+    let mut named_nodes = view.with_exact_value("chunk_id", named);
+    named_nodes.extend(node_names::resolve_exactly(view, named));
+    // Takes any type before the number, because the plugin protocol writes `DocChunk#128`.
     let digits = named.rsplit_once('#').map_or(named, |it| it.1);
-    let by_number = digits.parse().ok().and_then(|it| view.snapshot.node_by_id(it)).filter(|it| view.is_visible(*it));
-    let node = by_number.or_else(|| view.with_exact_value("chunk_id", named).first().copied()).ok_or_else(unknown)?;
-    let (file, id) = stored_chunk_id(view, node).ok_or_else(unknown)?;
+    let by_number = digits.parse().ok().and_then(|it| view.snapshot.node_by_id(it));
+    named_nodes.extend(by_number.filter(|it| view.is_visible(*it)));
+    let (file, id) = named_nodes.into_iter().find_map(|it| stored_chunk_id(view, it)).ok_or_else(unknown)?;
     let reads = index_inputs(service)?;
     let found = reads.index.serving().store.chunks(&[(file, id)]).await?;
     let stored = found.first().ok_or_else(unknown)?;

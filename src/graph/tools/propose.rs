@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::find_entities;
 use crate::graph::import::proposals::{Pointer, Proposal, Proposals, ProposedItem, Source, VERSION};
+use crate::graph::node_names::find_entity;
 use crate::graph::snapshot::view::View;
 
 /// Maximum number of relations in one call.
@@ -33,7 +33,7 @@ fn default_confidence() -> f32 {
 /// Makes proposals of relations between entities of the graph. Lists relations that already exist separately.
 ///
 /// # Errors
-/// An entity does not exist (with the most similar name) or is ambiguous; a confidence is out of range.
+/// An entity does not exist (with the near names) or is ambiguous; a confidence is out of range.
 pub(crate) fn propose_relations(view: &View, wanted: &Value) -> Result<Value> {
     let wanted: Vec<RelationArgs> = serde_path_to_error::deserialize(wanted).map_err(|error| {
         let place = format!("relations.{}", error.path());
@@ -46,7 +46,7 @@ pub(crate) fn propose_relations(view: &View, wanted: &Value) -> Result<Value> {
             return Err(place(Error::invalid(format!("the confidence {} is not between 0 and 1", it.confidence))));
         }
         let (source, target) =
-            (single_entity(view, &it.source).map_err(place)?, single_entity(view, &it.target).map_err(place)?);
+            (find_entity(view, &it.source).map_err(place)?, find_entity(view, &it.target).map_err(place)?);
         let relations = view.snapshot.relation_numbers(&it.rel_type);
         if relations.into_iter().any(|number| view.outgoing_by_relation(source, number).any(|(_, end)| end == target)) {
             present.push(json!({"rel_type": it.rel_type, "source": it.source, "target": it.target}));
@@ -79,12 +79,4 @@ pub(crate) fn propose_relations(view: &View, wanted: &Value) -> Result<Value> {
     };
     let file = serde_json::to_value(file).map_err(Error::internal)?;
     Ok(json!({"proposals": file, "already_present": present}))
-}
-
-fn single_entity(view: &View, named: &str) -> Result<u32> {
-    match find_entities(view, named)?.as_slice() {
-        [node] => Ok(*node),
-        several => Err(Error::invalid(format!("{} entities are named `{named}`", several.len()))
-            .hint("use a number, a key, or `Type#number`")),
-    }
 }

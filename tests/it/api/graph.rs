@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use vic::graph::GraphService;
-use vic::model::{GraphFormat, GraphImport, GraphRequest};
+use vic::model::{GraphChange, GraphFormat, GraphImport, GraphRequest};
 
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
@@ -143,6 +143,13 @@ fn graph_commands_import_show_draw_and_export() {
     );
     let answer = world.json(&["graph", "query", "--ir", ir.to_str().unwrap()]);
     assert_eq!(answer["rows"][0]["?x"]["id"], 1);
+    let wrapped = format!("{{\"query_ir_v1\": {}}}", std::fs::read_to_string(&ir).unwrap());
+    let wrapped = world.write("../wrapped.json", wrapped);
+    assert_eq!(world.json(&["graph", "query", "--ir", wrapped.to_str().unwrap()]), answer);
+    assert!(world.ok(&["graph", "show", "b (Node#1)"]).starts_with("b (Node#1)\n"));
+    assert_eq!(result_names(&world, "select ?y where Node#0 -rel_0-> ?y"), ["b"]);
+    assert!(world.ok(&["graph", "axql"]).lines().count() <= 40);
+    assert!(world.fails(&["graph", "show", "Node#7"]).1.contains("there is no node `Node#7`"));
     assert!(world.ok(&["graph", "show", "a"]).contains("-rel_0-> b (Node#1)"));
     assert!(world.ok(&["graph", "viz"]).starts_with("digraph"));
     assert!(world.ok(&["graph", "viz", "--as", "html", "--around", "a"]).contains("default-src 'none'"));
@@ -154,6 +161,10 @@ fn graph_commands_import_show_draw_and_export() {
     let (code, told) = world.fails(&["graph", "query", "select ?x whre ?x is Node"]);
     assert_eq!(code, 2);
     assert!(told.contains("position 11: found `whre`, expected `where`") && told.contains("did you mean"), "{told}");
+    let new = world.write("../new.txt", "\"rel noed\" -rel_0-> Node#1\nA.FN.001 -io-> B.FN.001\n");
+    let told = world.ok(&["graph", "apply", new.to_str().unwrap()]);
+    assert!(told.contains("warning: `A.FN.001 -io-> B.FN.001` leads from a FUNC straight to a FUNC"), "{told}");
+    assert!(told.contains("2 edges can be added with --write"), "{told}");
     let change = world.write("../change.txt", "X.FL.001 -io-> Y.FN.001\nY.FN.001 -io-> X.FL.001\n");
     let (code, told) = world.fails(&["graph", "apply", change.to_str().unwrap(), "--write"]);
     assert!(code == 6 && told.contains("1 of 2 edges are refused"), "{told}");
@@ -231,6 +242,39 @@ fn torture_graph_change() {
     }
     figure("a change of a graph is visible", format!("{edges} edges, p50 {:.0?}", percentile(&times, 50)));
     check_within_time("a change of a graph is visible (p95)", percentile(&times, 95), Duration::from_millis(500));
+}
+
+#[test]
+#[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
+fn torture_graph_near_names() {
+    // Asks for misspelled names in a graph of many names that differ little from each other, which is the slowest kind.
+    let nodes = size_from_env("VIC_TORTURE_NODES", 1_000_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new()).unwrap();
+    let ask = |request: GraphRequest| runtime.block_on(service.request(request)).unwrap();
+    let text = (0..nodes / 2).map(|it| format!("Step{it}.FN.001 -io-> Data{it}.FL.001\n")).collect();
+    ask(GraphRequest::Import(GraphImport { name: "most".into(), format: GraphFormat::Text, text }));
+    let (mut asked, mut changed) = (Vec::new(), Vec::new());
+    for number in 0..10 {
+        let asked_for = nodes / 4 + number;
+        let filters =
+            json!({"semanticId": format!("Stpe{asked_for}.FN.001"), "targetId": format!("Dtaa{asked_for}.FL.001")});
+        let args = json!({"queryType": "check_edge", "filters": filters});
+        let begun = Instant::now();
+        let answer = ask(GraphRequest::Tool { name: "graph_query".into(), args });
+        asked.push(begun.elapsed());
+        assert!(answer["notes"][0].as_str().unwrap().contains(&format!("near: `Step{asked_for}.FN.001`")), "{answer}");
+        let lines: String = (0..100).map(|it| format!("Stpe{it}.FN.001 -io-> Dtaa{it}.FL.001\n")).collect();
+        let begun = Instant::now();
+        let answer = ask(GraphRequest::Apply(GraphChange { format: GraphFormat::Text, text: lines, write: false }));
+        changed.push(begun.elapsed());
+        assert_eq!(answer["similar_nodes"].as_array().unwrap().len(), 200, "{answer}");
+    }
+    figure("near names of two unknown nodes", format!("{nodes} nodes, p50 {:.0?}", percentile(&asked, 50)));
+    check_within_time("the same (p95)", percentile(&asked, 95), Duration::from_millis(600));
+    figure("a change with 200 misspelled nodes", format!("{nodes} nodes, p50 {:.0?}", percentile(&changed, 50)));
+    check_within_time("the same (p95)", percentile(&changed, 95), Duration::from_secs(1));
 }
 
 /// Maximum import memory in bytes per edge: much less than the text, the parsed parts and the row of an edge together.

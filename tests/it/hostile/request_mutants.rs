@@ -230,6 +230,7 @@ fn mcp_messages() -> Vec<Value> {
         call("status", json!({})),
         call("axql_run", json!({"axql": "select ?x where ?x is File limit 3"})),
         call("graph_query", json!({"queryType": "edges"})),
+        call("graph_query", json!({"queryType": "nodes", "filters": {"semanticId": "File#1", "namePattern": "a*"}})),
         call("corpus_query", json!({"filter": "extension=md AND word_count>1"})),
     ]
 }

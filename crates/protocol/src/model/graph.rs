@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The grammar of AxQL with examples, on one screen: at most 40 lines of 80 columns.
+pub const AXQL_HELP: &str = include_str!("axql_help.txt");
+
 /// Relation from a fact to the context ("world") in which it holds.
 pub const IN_CONTEXT: &str = "in_context";
 /// Relation from a fact to the time at which it holds.

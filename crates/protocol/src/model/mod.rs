@@ -52,8 +52,9 @@ pub use document::{
 pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FoundFile};
 pub use file_state::{FileState, Reason};
 pub use graph::{
-    AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
-    GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
+    AT_TIME, AXQL_HELP, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport,
+    GraphNode, GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType,
+    IN_CONTEXT,
 };
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub use query::{

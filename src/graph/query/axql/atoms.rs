@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: [&str; 6] = ["attr", "contains", "fts", "fuzzy", "ha
 
 /// What errors say is expected at the beginning of an atom.
 const EXPECTED_ATOM: &str =
-    "an atom: a term (`?x`, `_`, a number, a name), a function such as `attr(` or a relation such as `R(`";
+    "an atom: a term (`?x`, `_`, `File#7`, a name), a function such as `attr(` or a relation such as `R(`";
 
 impl Parser {
     /// Parses atoms separated by commas.
@@ -100,8 +100,12 @@ impl Parser {
                 self.expect_punctuation(")")?;
                 Ok(Term::Entity { key, value })
             }
-            Kind::Word(_) => Ok(Term::Name(self.name(what)?)),
-            Kind::QuotedString(_) | Kind::Punctuation(_) | Kind::End => Err(self.expected(what)),
+            Kind::Word(_) | Kind::QuotedString(_) => Ok(Term::Name(self.name(what)?)),
+            Kind::PrintedId(id) => {
+                self.advance();
+                Ok(Term::Name(id))
+            }
+            Kind::Punctuation(_) | Kind::End => Err(self.expected(what)),
         }
     }
 

@@ -10,6 +10,8 @@ const MAX_BYTES: usize = 64 << 10;
 pub(super) enum Kind {
     /// A name or keyword: `select`, `Person`, `Fam.Parent`, `Submit.FN.001`.
     Word(String),
+    /// The id of an entity as vic prints it: `File#7`.
+    PrintedId(String),
     /// A variable `?x`, without the `?`.
     Var(String),
     /// The content of a quoted string, with escapes resolved.
@@ -33,7 +35,7 @@ impl Kind {
     /// Returns the token as errors show it.
     pub(super) fn describe(&self) -> String {
         match self {
-            Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
+            Kind::Word(text) | Kind::PrintedId(text) | Kind::Number(text) => format!("`{text}`"),
             Kind::Var(name) => format!("`?{name}`"),
             Kind::QuotedString(text) => format!("the text \"{}\"", text.chars().take(40).collect::<String>()),
             Kind::Punctuation(mark) => format!("`{mark}`"),
@@ -101,7 +103,12 @@ impl Lexer {
             return Ok(Kind::Var(self.take_while(is_word_char)));
         }
         if is_word_start(first) {
-            return Ok(Kind::Word(self.word()));
+            let word = self.word();
+            if self.peek(0) != Some('#') || !self.peek(1).is_some_and(|it| it.is_ascii_digit()) {
+                return Ok(Kind::Word(word));
+            }
+            self.at += 1;
+            return Ok(Kind::PrintedId(format!("{word}#{}", self.take_while(|it| it.is_ascii_digit()))));
         }
         if first.is_ascii_digit() {
             return Ok(Kind::Number(self.number()));

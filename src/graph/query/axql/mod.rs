@@ -8,7 +8,7 @@
 //! atom    = term (":" | "is") T | term "-" path "->" term | term "." key "=" "v" | term "has" r
 //!         | term "{" ["is" T,] r, ..., k="v", ... "}" | [term "="] R "(" field "=" term, ... ")"
 //!         | attr(t,"k","v") | contains(t,"k","s") | fts(t,"k","words") | fuzzy(t,"k","s",N) | has(t, r, ...) | attrs(t, k="v", ...)
-//! term    = ?var | "_" | number | name("n") | entity("k","v") | word
+//! term    = ?var | "_" | number | T#number | name("n") | entity("k","v") | word | "n"
 //! path    = a/b | a|b | a* | a+ | a? | (a)
 //! ```
 //!

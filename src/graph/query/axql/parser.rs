@@ -75,7 +75,15 @@ impl Parser {
     /// Returns the error for an unexpected token at the current position; `what` is what was expected.
     pub(super) fn expected(&self, what: &str) -> Error {
         let token = &self.tokens[self.at];
-        Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.describe()))
+        let error =
+            Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.describe()));
+        match token.kind {
+            Kind::PrintedId(_) => error.hint("write an entity as `File#7` alone, or as its name in quotes"),
+            Kind::Punctuation("{") if self.at == 0 => {
+                error.hint("a query as JSON is `query_ir_v1`: give it with `--ir`")
+            }
+            _ => error,
+        }
     }
 
     /// As [`Parser::expected`], with a hint if the found word is similar to one of `words`.

@@ -39,6 +39,9 @@ fn published_examples_parse_and_print() {
 fn every_atom_and_clause_parses_and_prints() {
     for (text, canonical) in [
         ("select ?x where ?x is S.T", "select ?x where ?x is S.T"),
+        ("select ?y where File#7 -r-> ?y", "select ?y where name(\"File#7\") -r-> ?y"),
+        ("select ?y where \"plan.md (File#7)\" -r-> ?y", "select ?y where name(\"plan.md (File#7)\") -r-> ?y"),
+        ("select ?y where R(f='a b', g=S.T#12, y=?y)", "select ?y where R(f=name(\"a b\"), g=name(\"S.T#12\"), y=?y)"),
         ("select ?x ?y where ?x -[a/(b|c)+/d?]-> ?y", "select ?x ?y where ?x -a/(b|c)+/d?-> ?y"),
         ("select ?x where attr(?x, 'k', 'v')", "select ?x where attr(?x, \"k\", \"v\")"),
         ("select ?x where ?x.k = 'it\\'s'", "select ?x where attr(?x, \"k\", \"it's\")"),
@@ -88,6 +91,11 @@ fn parse_error_names_position_found_and_expected() {
             "select ?x where fuzzy(?x, \"k\", \"s\", 17)",
             "position 37: found `17`, expected a distance, a whole number up to 16",
             None,
+        ),
+        (
+            "select ?x where ?x is File#7",
+            "position 23: found `File#7`, expected the name of a type",
+            Some("write an entity as `File#7` alone, or as its name in quotes"),
         ),
         ("select ?x where ?x is T & ?x is U", "position 25: found `&`, which is not part of a query", None),
         ("select ?x where ?y is T", "`?x` is selected, but no atom binds it", None),

@@ -123,6 +123,8 @@ fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
         ("axql_run", json!({"axql": everything})),
         ("axql_run", json!({"axql": "select ?x where fts(?x, \"text\", \"ladder orchard\")"})),
         ("axql_elaborate", json!({"axql": everything})),
+        ("axql_help", json!({})),
+        ("axql_run", json!({"axql": "select ?x where \"canry\" -contains-> ?x"})),
         ("lookup_entity", json!({"name": "canary", "limit": 100})),
         ("describe_entity", json!({"entity": "canary"})),
         ("describe_entity", json!({"entity": "1"})),
@@ -134,6 +136,7 @@ fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
         ("viz_render", json!({"around": ["canary"]})),
         ("graph_query", json!({"queryType": "edges"})),
         ("graph_query", json!({"queryType": "nodes"})),
+        ("graph_query", json!({"queryType": "nodes", "filters": {"semanticId": "canry", "namePattern": "canary"}})),
         ("fts_chunks", json!({"query": "ladder", "limit": 50})),
         (
             "propose_relation_proposals",
