@@ -21,7 +21,7 @@ mod scc;
 mod semantic_id;
 mod service;
 pub mod snapshot;
-mod suggest;
+pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 pub mod tools;

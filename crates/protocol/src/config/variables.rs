@@ -29,6 +29,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "requests to /v1/* in any 60 seconds, for each key and address; 0 is no limit (default 120)",
     ),
     ("VIC_BRIDGE_MAX_BODY_BYTES", "largest body of an HTTP request (default 2097152)"),
+    (
+        "VIC_MCP_TOOLS",
+        "toolsets that MCP lists besides its seven tools for files: graph, corpus or all, separated by commas (default: none)",
+    ),
     ("VIC_WAREHOUSE_ROOT", "root of commands that name none"),
     ("VIC_PRIVACY_MODE", "local_only (default), cloud_reasoning_ok or cloud_embedding_ok"),
     ("VIC_LOG_LEVEL", "ERROR, WARNING, INFO (default) or DEBUG"),
