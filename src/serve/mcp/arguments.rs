@@ -94,7 +94,7 @@ impl Arguments {
         let unknown = given.keys().find(|it| !fields.contains(&it.as_str()));
         unknown.map_or(Ok(()), |name| Err(unknown_argument(tool, fields, name)))?;
         // Models fill in arguments that they do not need with empty text.
-        given.retain(|_, value| !value.is_null() && value != "");
+        given.retain(|_, value| !value.is_null() && *value != "");
         Ok(Arguments(given))
     }
 
@@ -188,8 +188,8 @@ fn is_harmless(name: &str, value: &Value) -> bool {
 
 fn unknown_argument(tool: &str, fields: &[&str], name: &str) -> Error {
     let lower = name.to_lowercase();
-    let other = OTHER_NAMES.iter().filter(|it| fields.contains(&it.0));
-    let renamed = other.into_iter().find(|it| it.1.contains(&lower.as_str())).map(|it| it.0);
+    let mut known = OTHER_NAMES.iter().filter(|it| fields.contains(&it.0));
+    let renamed = known.find(|it| it.1.contains(&lower.as_str())).map(|it| it.0);
     let near = || suggest::nearest(name, fields.iter().copied());
     let hint = match renamed.or_else(near) {
         Some(right) => format!("use `{right}`"),

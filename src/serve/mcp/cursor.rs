@@ -79,7 +79,7 @@ fn minutes(time: SystemTime) -> u32 {
 /// Arguments that may differ between the calls of one answer.
 const FREE_ARGUMENTS: [&str; 2] = ["cursor", "max_chars"];
 
-/// Returns the fingerprint of a call: of the tool and its arguments, whatever their order.
+/// Returns the fingerprint of a call: of the tool and its arguments, in any order.
 pub(super) fn fingerprint(tool: &str, arguments: &JsonObject) -> [u8; FINGERPRINT] {
     let mut sorted: Vec<(&String, &Value)> =
         arguments.iter().filter(|(name, value)| !FREE_ARGUMENTS.contains(&name.as_str()) && !value.is_null()).collect();

@@ -52,7 +52,7 @@ impl Entry {
 
 impl Listing {
     /// Skips the entries before the position where a page starts.
-    pub(super) fn from(mut self, start: u64) -> Listing {
+    pub(super) fn starting_at(mut self, start: u64) -> Listing {
         self.entries.retain(|it| it.next > start);
         self
     }

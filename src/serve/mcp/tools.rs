@@ -178,7 +178,7 @@ async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResu
     let (arguments, page) = parse("status", &["job_id"], given)?;
     let listing = match arguments.text("job_id")? {
         Some(id) => answers::job(&JobReport::from(backend.job(&id).await?)),
-        None => answers::status(&backend.status().await?).from(page.start),
+        None => answers::status(&backend.status().await?).starting_at(page.start),
     };
     listing.cut(&page)
 }
@@ -203,5 +203,5 @@ fn cut_graph_data(answer: Value, page: &Page) -> Result<CallToolResult> {
     let items = data.remove(&name).and_then(|it| it.as_array().cloned()).unwrap_or_default();
     let items = items.into_iter().enumerate();
     let entries = items.map(|(number, it)| Entry::of_data(it, number + 1)).collect();
-    Listing { data, name: name.into(), entries, ..Listing::default() }.from(page.start).cut(page)
+    Listing { data, name: name.into(), entries, ..Listing::default() }.starting_at(page.start).cut(page)
 }

@@ -68,12 +68,13 @@ impl Client {
         let UserFolders { home, config, codex, .. } = folders;
         // Programs with a window keep their settings here; programs of the command line use the same place everywhere.
         let settings = if is_mac { home.join("Library/Application Support") } else { config.clone() };
+        let dotted = if is_mac { home.join(".config") } else { config.clone() };
         match self {
             Client::ClaudeDesktop => settings.join("Claude/claude_desktop_config.json"),
             Client::ClaudeCode => home.join(".claude.json"),
             Client::Cursor => home.join(".cursor/mcp.json"),
             Client::Vscode => settings.join("Code/User/mcp.json"),
-            Client::Zed => if is_mac { home.join(".config") } else { config.clone() }.join("zed/settings.json"),
+            Client::Zed => dotted.join("zed/settings.json"),
             Client::Windsurf => home.join(".codeium/windsurf/mcp_config.json"),
             Client::Codex => codex.join("config.toml"),
             Client::Gemini => home.join(".gemini/settings.json"),

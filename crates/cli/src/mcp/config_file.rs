@@ -99,10 +99,9 @@ impl ConfigFile {
 /// not shown, as they may contain keys.
 pub(super) fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(old, new)| old == new).count();
-    let before = same(&mut old.iter().zip(&new));
+    let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let most = old.len().min(new.len()) - before;
-    let after = same(&mut old.iter().rev().zip(new.iter().rev())).min(most);
+    let after = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count().min(most);
     let mut out = format!("@@ line {} @@\n", before + 1);
     for (sign, lines) in [('-', &old[before..old.len() - after]), ('+', &new[before..new.len() - after])] {
         for line in lines {

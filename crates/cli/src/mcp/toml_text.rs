@@ -22,10 +22,10 @@ pub(super) fn set(text: &str, outer: &str, name: &str, entry: &Map<String, Value
         return Ok(None);
     }
     let section = section(outer, name, &merged)?;
-    let edited = match (sections(text, outer, name).as_slice(), servers.contains_key(name)) {
-        ([], _) if text.trim().is_empty() => section,
-        ([], _) => format!("{}\n\n{section}", text.trim_end()),
-        ([first, others @ ..], _) => {
+    let edited = match sections(text, outer, name).as_slice() {
+        [] if text.trim().is_empty() => section,
+        [] => format!("{}\n\n{section}", text.trim_end()),
+        [first, others @ ..] => {
             let mut edited = text.to_string();
             others.iter().rev().for_each(|it| edited.replace_range(it.clone(), ""));
             edited.replace_range(first.clone(), &section);
@@ -106,11 +106,13 @@ fn sections(text: &str, outer: &str, name: &str) -> Vec<Range<usize>> {
         at += line.len();
         if let Some(heading) = heading(line) {
             let own = heading == format!("{outer}.{name}") || heading.starts_with(&format!("{outer}.{name}."));
-            match (&mut open, own) {
+            match open.as_mut().filter(|_| own) {
                 // Blank lines and comments between two own headings belong to them.
-                (Some(range), true) => range.end = at,
-                (None, true) => open = Some(start..at),
-                (_, false) => found.extend(open.take()),
+                Some(range) => range.end = at,
+                None => {
+                    found.extend(open.take());
+                    open = own.then_some(start..at);
+                }
             }
         } else if let Some(range) = &mut open
             && !line.trim().is_empty()
