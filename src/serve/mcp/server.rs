@@ -87,16 +87,17 @@ impl McpServer {
     /// Returns the error for a tool of a toolset that is not listed.
     fn check_is_listed(&self, tool: &str) -> Result<()> {
         let Some(set) = specs::toolset_of(tool) else { return Ok(()) };
-        let (listed, name) = (self.toolsets(), set.to_string());
-        if set.graph && listed.graph || set.corpus && listed.corpus {
+        let listed = self.toolsets();
+        let both = listed.with(set);
+        if both == listed {
             return Ok(());
         }
         let hint = match self.is_session() {
-            true => format!("call `{}` with add `{name}`, or start `vic mcp --tools {name}`", specs::ADD_TOOLSET),
-            false => format!("set VIC_MCP_TOOLS={name} and restart the daemon"),
+            true => format!("call `{}` with add `{set}`, or start `vic mcp --tools {both}`", specs::ADD_TOOLSET),
+            false => format!("set VIC_MCP_TOOLS={both} and restart the daemon"),
         };
-        Err(Error::new(ErrorCode::FailedPrecondition, format!("`{tool}` is in the toolset `{name}`, which is off"))
-            .hint(hint))
+        let text = format!("`{tool}` is in the toolset `{set}`, which is off");
+        Err(Error::new(ErrorCode::FailedPrecondition, text).hint(hint))
     }
 
     /// Adds a toolset to the session, and tells the client that the list of tools has changed.
@@ -104,7 +105,7 @@ impl McpServer {
         let arguments = Arguments::new(specs::ADD_TOOLSET, &["add"], arguments)?;
         let added: Toolsets = arguments.required("add")?.parse().map_err(|it: Error| it.field("add"))?;
         let is_new = self.sets.send_if_modified(|sets| {
-            let both = Toolsets { graph: sets.graph || added.graph, corpus: sets.corpus || added.corpus };
+            let both = sets.with(added);
             std::mem::replace(sets, both) != both
         });
         // A client of a newer revision of the protocol is told by its subscription, see `listen`.

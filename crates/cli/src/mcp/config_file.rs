@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 use chrono::Local;
 
 use crate::text::escape_controls;
+use vic_protocol::compact_output::truncate_chars;
 use vic_protocol::error::{Error, IoContext, Result};
 
 /// Maximum size of a configuration file; a larger file is not one.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// Maximum number of shown characters of a line that differs: a file in one line may contain everything its client keeps.
+const MAX_LINE_CHARS: usize = 120;
 
 /// A configuration file and its content.
 #[derive(Debug)]
@@ -105,7 +109,7 @@ pub(super) fn difference(old: &str, new: &str) -> String {
     let mut out = format!("@@ line {} @@\n", before + 1);
     for (sign, lines) in [('-', &old[before..old.len() - after]), ('+', &new[before..new.len() - after])] {
         for line in lines {
-            let _ = writeln!(out, "{sign}{}", escape_controls(line));
+            let _ = writeln!(out, "{sign}{}", escape_controls(&truncate_chars(line, MAX_LINE_CHARS)));
         }
     }
     out
@@ -168,5 +172,6 @@ mod tests {
         assert_eq!(shown, "@@ line 3 @@\n-  \"a\": {}\n+  \"a\": {},\n+  \"b\": {}\n");
         assert_eq!(difference("", "{}\n"), "@@ line 1 @@\n+{}\n");
         assert_eq!(difference("x\nx\n", "x\nx\nx\n"), "@@ line 3 @@\n+x\n");
+        assert!(difference(&"x".repeat(5_000), "y").chars().count() < 200);
     }
 }

@@ -38,6 +38,12 @@ impl Toolsets {
         [("graph", self.graph), ("corpus", self.corpus)].into_iter().filter(|it| it.1).map(|it| it.0).collect()
     }
 
+    /// Returns the toolsets of both.
+    #[must_use]
+    pub fn with(self, other: Toolsets) -> Toolsets {
+        Toolsets { graph: self.graph || other.graph, corpus: self.corpus || other.corpus }
+    }
+
     /// Returns the toolsets that are not in `self`.
     pub fn missing(self) -> Toolsets {
         Toolsets { graph: !self.graph, corpus: !self.corpus }
