@@ -2,9 +2,9 @@
 """Runs the tools of the Model Context Protocol's own project against a real daemon: the conformance suite over HTTP, and the
 inspector over HTTP and over standard input and output, in the revisions 2026-07-28 and 2025-11-25.
 
-`vic` and `vicd` must be in PATH. npm installs the tools, at pinned versions, into models/cache/clients/mcp (or
-VIC_MODELS_DIR/clients/mcp). Scenarios that need the example tools of the suite's own server are left out; a check that fails
-for a reason is in EXPECTED, and must fail.
+`vic` and `vicd` must be in PATH. npm installs the tools, at pinned versions, into a folder of this user in the folder for
+temporary files. Scenarios that need the example tools of the suite's own server are left out; a check that fails for a reason
+is in EXPECTED, and must fail.
 """
 
 import json
@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-HOME = Path(os.environ.get("VIC_MODELS_DIR", ROOT / "models/cache")) / "clients/mcp"
+HOME = Path(tempfile.gettempdir()) / f"vic-test-mcp-{os.getuid()}"
 # Both tools need Node.js 22.
 PACKAGES = ["@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0", "node@22.23.3"]
 
@@ -58,7 +57,9 @@ def check(name, passes, detail=""):
 
 
 def install():
-    HOME.mkdir(parents=True, exist_ok=True)
+    HOME.mkdir(mode=0o700, exist_ok=True)
+    if HOME.stat().st_uid != os.getuid():
+        sys.exit(f"error: `{HOME}` belongs to another user\nhint: set TMPDIR to another folder")
     wanted = HOME / "installed"
     if not wanted.exists() or wanted.read_text() != "\n".join(PACKAGES):
         (HOME / "package.json").write_text('{"private": true}')

@@ -152,8 +152,9 @@ fn table_head(answer: &TableResponse) -> Vec<String> {
     let mut head =
         vec![compact::one_line(&format!("{name}{of}: {} of {} rows match", answer.matched_rows, answer.total_rows))];
     let columns: Vec<&str> = answer.columns.iter().map(|it| it.name.as_str()).collect();
-    head.push(compact::one_line(&format!("columns: {}", columns.join(" | "))));
     head.extend(answer.result.iter().map(value_text));
+    let columns = compact::one_line(&format!("columns: {}", columns.join(" | ")));
+    head.push(compact::truncate_chars(&columns, MAX_ROW_CHARS));
     head
 }
 
