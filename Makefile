@@ -65,6 +65,10 @@ test-models: tools build models ## Builds a real language model server (llama.cp
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
+.PHONY: test-mcp
+test-mcp: build models ## Runs the conformance suite and the inspector of the Model Context Protocol (npm, needs the network)
+	@PATH="$(BIN):$$PATH" tests/mcp.py
+
 .PHONY: check
 check: tools ## Checks names, format, lints and documentation
 	tests/check_names.py

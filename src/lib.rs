@@ -65,7 +65,7 @@
 
 #![forbid(unsafe_code)]
 
-pub use vic_protocol::{client, config, data_dir, error, model, proto, units, verbs};
+pub use vic_protocol::{client, compact_output, config, data_dir, error, escape, model, proto, units, verbs};
 
 pub mod text;
 pub mod filter;

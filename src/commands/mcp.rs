@@ -4,16 +4,20 @@
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::config::Config;
+use crate::config::{Config, Toolsets};
 use crate::error::Result;
 use crate::serve::mcp;
 
 /// Arguments of `vic mcp`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Toolsets besides the tools for files: graph, corpus or all [default: VIC_MCP_TOOLS]
+    #[arg(long, value_name = "TOOLSETS")]
+    tools: Option<Toolsets>,
+}
 
 /// Serves the protocol until the client disconnects.
-pub(crate) async fn run(_: Args, config: &Config) -> Result<()> {
+pub(crate) async fn run(args: Args, config: &Config) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    mcp::stdio(Arc::new(client)).await
+    mcp::stdio(Arc::new(client), args.tools.unwrap_or(config.mcp_tools)).await
 }

@@ -23,7 +23,7 @@ mod semantic_id;
 mod service;
 mod similar_names;
 pub mod snapshot;
-mod suggest;
+pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 pub mod tools;

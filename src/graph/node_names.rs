@@ -13,9 +13,9 @@ use crate::graph::suggest;
 const MAX_NEAR: usize = 3;
 /// Maximum number of characters of an unknown name in a message.
 const MAX_SHOWN_CHARS: usize = 80;
-/// Ends a name of which a message shows only the beginning.
+/// Marks a name that a message shows truncated.
 const CUT_MARK: char = '…';
-/// Minimum number of characters of a name of which names that begin with it are near.
+/// Minimum length in characters of an unknown name for which longer names that begin with it count as near.
 const MIN_PREFIX_CHARS: usize = 3;
 /// Maximum number of strings that are searched for names that begin with an unknown one.
 const MAX_PREFIXED: usize = 10_000;
@@ -243,7 +243,7 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Adds the visible entities of which a symbol is the name or the key.
+    /// Adds the visible entities that have the symbol as their name or key.
     fn add_called(&mut self, view: &View, edits: usize, symbol: Symbol) {
         let is_full = self.found.len() == MAX_NEAR;
         if !(is_full && self.found.last().is_some_and(|it| it.0 < edits)) {

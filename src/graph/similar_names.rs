@@ -10,7 +10,7 @@ const MAX_EDITS: usize = 3;
 /// Maximum number of characters of a name, one for each bit of a word; longer ones are texts rather than names, and are not
 /// compared.
 const MAX_CHARS: usize = u128::BITS as usize;
-/// Maximum number of comparisons of one pass, each of which takes 0.1 to 0.4 microseconds.
+/// Maximum number of comparisons of one pass. A comparison takes 0.1 to 0.4 microseconds.
 const MAX_COMPARISONS: usize = 2_000_000;
 
 /// A name to find the near ones of.
@@ -94,7 +94,7 @@ impl NameSearch {
         NameSearch::new(names, false, |length| (length / 3).clamp(1, MAX_EDITS).min(length.saturating_sub(1)))
     }
 
-    /// Searches the names of which these look like misspellings: the same digits, and at most one edit, or two in a name of
+    /// Searches the names that these names may be misspellings of: the same digits, and at most one edit, or two in a name of
     /// at least eight characters.
     pub(crate) fn for_lookalikes<'a>(names: impl IntoIterator<Item = &'a str>) -> NameSearch {
         NameSearch::new(names, true, |length| if length < 8 { 1 } else { 2 })

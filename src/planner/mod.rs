@@ -41,6 +41,7 @@ use crate::model::{AskRequest, PrivacyMode};
 use crate::planner::words::Words;
 
 pub use model_planner::PlanOutcome;
+pub(crate) use rule_planner::plan_file_list;
 pub use rule_planner::{RULES_PLANNER_ID, plan_by_rules};
 pub use synthetic_plans::{Example, synthetic_plans};
 pub use validate::{MAX_L2_TOP_K, MAX_QUESTION_BYTES, validate, validate_filters};

@@ -83,6 +83,25 @@ fn checked_question(request: &AskRequest) -> Result<&str> {
     Ok(question)
 }
 
+/// Returns the words and the filters of a query for files by name: operators such as `ext:pdf`, and words that the name
+/// contains.
+///
+/// # Errors
+/// An operator is invalid, or excludes words, which names cannot.
+pub(crate) fn plan_file_list(query: &str, today: NaiveDate) -> Result<(Vec<String>, L0Filters)> {
+    let syntax = syntax::parse(query);
+    if let Some(problem) = syntax.problems.first() {
+        return Err(problem.clone());
+    }
+    if let Some(word) = syntax.must_not.first() {
+        return Err(
+            Error::invalid(format!("`-{word}` cannot exclude files by name")).hint("use `search` to exclude words")
+        );
+    }
+    let words = syntax.free_text.split_whitespace().map(String::from).collect();
+    Ok((words, operator_filters(&syntax, today)?))
+}
+
 /// Returns the metadata filters that the operators of a question set.
 pub(super) fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L0Filters> {
     let date = |key: &str, value: &Option<String>| {
@@ -132,6 +151,19 @@ mod tests {
 
     fn check(query: &str) -> Result<QueryPlan> {
         ask(&AskRequest { query: query.into(), ..AskRequest::default() })
+    }
+
+    #[test]
+    fn file_query_has_words_and_operators() {
+        let today = NaiveDate::from_ymd_opt(2026, 3, 18).unwrap();
+        let (words, filters) = plan_file_list("budget ext:.PDF \"final draft\" after:2024-03", today).unwrap();
+        assert_eq!(words, ["budget", "final", "draft"]);
+        assert_eq!(filters.extensions, [".pdf"]);
+        assert_eq!(filters.modified_after.as_deref(), Some("2024-03-01"));
+        assert_eq!(plan_file_list("", today).unwrap(), (Vec::new(), L0Filters::default()));
+        for wrong in ["-draft", "size:huge", "after:soon"] {
+            assert!(plan_file_list(wrong, today).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ use crate::model::{
 };
 use crate::serve::Service;
 
+/// Returns the text of the file `/w/long.md`.
+pub(crate) fn long_text() -> String {
+    (0..300).map(|it| format!("line {it}\n")).collect()
+}
+
 /// A service with fixed answers.
 pub(crate) struct FakeService {
     /// The last question that was asked.
@@ -224,6 +229,13 @@ impl Service for FakeService {
     async fn read(&self, path: &str, _: &Place) -> Result<Document> {
         match path {
             "/w/plan.md" => Ok(document()),
+            "/w/long.md" => {
+                let mut document = document();
+                document.problems.clear();
+                document.blocks.truncate(1);
+                document.blocks[0].text = long_text();
+                Ok(document)
+            }
             _ => {
                 Err(Error::new(ErrorCode::PermissionDenied, format!("`{path}` is in no root")).hint("`vic roots add`"))
             }

@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use crate::filter_args::FilterArgs;
 use crate::output::{Format, Printer};
-use crate::{compact_output, text, value_parsers};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
+use vic_protocol::compact_output;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};

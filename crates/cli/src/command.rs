@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::output::Printer;
 use crate::{
-    ask, audit, bridge, config, corpus, daemon, demo, doctor, files, graph, grep, index, jobs, keys, llm, pause, read,
-    roots, similar, status, sync, table, vicd_command, view,
+    ask, audit, bridge, config, corpus, daemon, demo, doctor, files, graph, grep, index, jobs, keys, llm, mcp, pause,
+    read, roots, similar, status, sync, table, vicd_command, view,
 };
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
@@ -70,9 +70,8 @@ pub(crate) enum Command {
     Discover(vicd_command::Args),
     /// Reads commands line by line, with history and completion
     Repl,
-    /// Serves the Model Context Protocol over standard input and output
-    #[command(disable_help_flag = true)]
-    Mcp(vicd_command::Args),
+    /// Serves the Model Context Protocol over standard input and output, or installs vic in its clients
+    Mcp(mcp::Args),
     /// Lists requests to other machines, sent or refused
     Audit(audit::Args),
     /// Shows the settings with their values and origins
@@ -121,7 +120,7 @@ pub(crate) async fn dispatch(command: Command, config: &Config, printer: &mut Pr
         Command::Bench(args) => vicd_command::run_in_vicd("bench", &args, printer),
         Command::Bridge(args) => bridge::run(args, config, printer).await,
         Command::Keys(args) => keys::run(args, config, printer),
-        Command::Mcp(args) => vicd_command::run_in_vicd("mcp", &args, printer),
+        Command::Mcp(args) => mcp::run(&args, printer),
         Command::Audit(args) => audit::run(args, config, printer).await,
         Command::SyntheticPlans(args) => vicd_command::run_in_vicd("synthetic-plans", &args, printer),
         Command::Llm(args) => llm::run(args, config, printer).await,

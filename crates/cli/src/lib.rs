@@ -17,7 +17,6 @@ mod ask;
 mod audit;
 mod bridge;
 mod command;
-mod compact_output;
 mod config;
 mod corpus;
 mod corpus_input;
@@ -33,6 +32,7 @@ pub mod index;
 mod jobs;
 mod keys;
 pub mod llm;
+mod mcp;
 pub mod output;
 mod pause;
 mod progress;
@@ -65,6 +65,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         // Handles these commands first, because they work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
+        Command::Mcp(args) => return mcp::run(args, printer),
         Command::Schema(args) => return vicd_command::run_in_vicd("schema", args, printer),
         Command::Corpus(args) if args.needs_no_daemon() => {
             return vicd_command::run_in_vicd("corpus", &args.passed_on(), printer);

@@ -6,6 +6,8 @@
 //! - [`config`]: settings from environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
 //!   SearchHit`.
+//! - [`escape`]: escapes control characters; pure.
+//! - [`compact_output`]: formats an answer in few characters, with places; pure.
 //! - [`units`]: parses sizes and times as users type them; pure.
 //! - [`verbs`]: the fixed tables of the corpus API's verbs: names, fields, limits, examples; pure.
 //! - [`data_dir`]: the data directory, its lock, and the table of API keys.
@@ -17,6 +19,8 @@
 pub mod error;
 pub mod config;
 pub mod model;
+pub mod escape;
+pub mod compact_output;
 pub mod units;
 pub mod verbs;
 pub mod data_dir;

@@ -37,7 +37,7 @@ pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
             .into_response(),
         }
     };
-    let mcp = mcp::http(bridge.max_body, bridge.shutdown.clone());
+    let mcp = mcp::http(bridge.mcp_tools, bridge.max_body, bridge.shutdown.clone());
     let mcp = Router::new().route_service("/mcp", mcp).layer(from_fn_with_state(bridge.clone(), body::buffer_body));
     Router::new()
         .route("/", get(openapi::root))

@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Config, Toolsets};
 use crate::data_dir::keys::Grant;
 use crate::error::{Error, Result};
 use crate::model::Status;
@@ -71,6 +71,8 @@ pub(crate) struct HttpState {
     pub(super) db_path: PathBuf,
     pub(super) warehouse_root: Option<PathBuf>,
     pub(super) vector_backend: String,
+    /// The toolsets that `/mcp` lists besides the tools for files.
+    pub(super) mcp_tools: Toolsets,
 }
 
 /// Maximum number of invalid keys from one address in any 60 seconds; further ones are rejected with 429.
@@ -109,6 +111,7 @@ impl HttpState {
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
             vector_backend: config.vectors.backend.clone(),
+            mcp_tools: config.mcp_tools,
         }
     }
 

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::corpus::api::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::CorpusRequest;
+use crate::serve::mcp::arguments::{Arguments, PAGE_FIELDS, page_fields};
 use crate::serve::mcp::backend::Backend;
+use crate::serve::mcp::page::cut_long_text;
 use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 const HELP: &str = "vic://corpus/help";
@@ -37,10 +39,13 @@ pub(crate) fn tools() -> Vec<Tool> {
 }
 
 fn verb_tool(verb: &str, about: String, input: Value) -> Tool {
-    let schema = match input {
+    let mut schema = match input {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.extend(page_fields().into_iter().filter(|it| it.0 != "structured"));
+    }
     Tool::new(tool_name(verb), about, Arc::new(schema))
 }
 
@@ -66,18 +71,27 @@ fn input_schema(verb: &'static Verb) -> Value {
     json!({"type": "object", "properties": properties, "required": [chosen], "additionalProperties": false})
 }
 
-/// Calls one of the [`tools`] of the corpus API; returns `None` for any other name.
-pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObject) -> Option<Result<CallToolResult>> {
-    let known = VERBS.iter().chain(MANAGEMENT_CALLS).map(|it| it.name);
-    let verb = known.into_iter().find(|it| tool_name(it) == name)?;
-    let call = CorpusRequest { verb: verb.into(), request: arguments.clone() };
-    let reply = match backend.corpus(call).await {
-        Ok(reply) => reply,
-        Err(error) => return Some(Err(error)),
-    };
-    let content = vec![ContentBlock::text(reply.text)];
+/// Returns the verb that a tool of the corpus API runs.
+pub(crate) fn verb_of_tool(tool: &str) -> Option<&'static str> {
+    VERBS.iter().chain(MANAGEMENT_CALLS).map(|it| it.name).find(|it| tool_name(it) == tool)
+}
+
+/// Calls one of the [`tools`] of the corpus API. Its answer is the envelope that the other APIs return, and is cut only for
+/// a call that sets `max_chars`.
+pub(crate) async fn call(backend: &dyn Backend, tool: &str, arguments: JsonObject) -> Result<CallToolResult> {
+    let verb = verb_of_tool(tool).ok_or_else(|| Error::not_found(format!("there is no tool `{tool}`")))?;
+    let is_cut = PAGE_FIELDS.iter().any(|it| arguments.contains_key(*it));
+    let mut arguments = Arguments::unchecked(arguments);
+    let page = arguments.take_page(tool)?;
+    let call = CorpusRequest { verb: verb.into(), request: arguments.into_json() };
+    let reply = backend.corpus(call).await?;
+    let content = || vec![ContentBlock::text(reply.text.clone())];
     // Returns a refused call as a result with the error flag, so that the model can read the reason and what to do next.
-    Some(Ok(if reply.error_code.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
+    Ok(match reply.error_code {
+        Some(_) => CallToolResult::error(content()),
+        None if is_cut => cut_long_text(&reply.text, &page),
+        None => CallToolResult::success(content()),
+    })
 }
 
 /// Returns help and schemas as MCP resources: help for all verbs, for each verb and form, and for the fields of QUERY.

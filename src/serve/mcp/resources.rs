@@ -2,16 +2,17 @@
 //! accepted too.
 
 use std::ffi::OsStr;
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use rmcp::model::{JsonObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, Place, Reading, display_path, display_relative};
 use crate::serve::mcp::backend::Backend;
-use crate::serve::mcp::tools;
+use crate::serve::mcp::{answers, cursor};
 
 /// Maximum number of listed documents, newest first. Documents that are not listed can be read by their path.
 const MAX_LISTED: u32 = 50;
@@ -48,7 +49,13 @@ pub(crate) fn document_template() -> ResourceTemplate {
 pub(crate) async fn read_document(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
     let path = parse_uri(uri)?;
     let reading = Reading::from_document(&path, backend.read(&path, &Place::default()).await?, 0, MAX_CHARS);
-    Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::format_reading(&reading), uri)]))
+    let mut text = answers::reading_text(&reading);
+    if let Some(next) = reading.next_offset {
+        let arguments = JsonObject::from_iter([("path".to_string(), path.into())]);
+        let cursor = cursor::encode(&cursor::fingerprint("read", &arguments), next);
+        let _ = write!(text, "\n\nmore: call `read` with this path and the cursor {cursor}");
+    }
+    Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]))
 }
 
 /// Returns the URI of a path. A path that is already a `file:///` URL is returned unchanged.

@@ -15,7 +15,7 @@ use crate::support::scripted_server::Step;
 
 /// Starts a daemon with a folder of labelled documents that are ingested as session 1.
 fn ingested() -> World {
-    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_MCP_TOOLS", "corpus").start();
     let labelled = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus");
     for name in ["gauges.md", "bread.html", "bees.txt", "paint.tex", "wool.docx", "choir.eml", "backup.ipynb"] {
         world.write(name, std::fs::read(labelled.join(name)).unwrap());

@@ -3,6 +3,7 @@
 pub(crate) mod corpus;
 pub(crate) mod corpus_requests;
 pub(crate) mod graph;
+pub(crate) mod mcp;
 pub(crate) mod origin;
 pub(crate) mod published;
 pub(crate) mod scopes;

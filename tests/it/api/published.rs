@@ -21,7 +21,7 @@ const SOME_ID: &str = "r-41c0ffee0badcafe";
 /// Returns a daemon with the documents of the help examples, and the response of the ingest. `storing.md` changes after the
 /// ingest.
 fn example_world() -> (World, Value) {
-    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_MCP_TOOLS", "corpus").start();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
     let content = |name: &str| std::fs::read(folder.join(name)).unwrap();
     for name in ["gauges-2023.md", "gauges-2024.md"] {

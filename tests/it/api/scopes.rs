@@ -34,7 +34,7 @@ fn team() -> Team {
 }
 
 fn team_in(world: World) -> Team {
-    let world = world.with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let world = world.with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_MCP_TOOLS", "all").start();
     world.write("alphazone/plan.md", "The alphacanary keeps the orchard and its ladder.\n");
     world.write("alphazone/second.md", "Another alphacanary looks after the ladder of the orchard.\n");
     world.write("betazone/betacanary.md", "The betacanary keeps the orchard and its ladder.\n");

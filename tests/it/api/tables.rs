@@ -100,7 +100,10 @@ fn every_protocol_gives_the_same_table_answer() {
         "path": path, "filter": "category=Paper", "aggregates": [{"function": "sum", "column": "amount"}], "limit": 20,
     });
     assert_eq!(post(&world, "/v1/table", &asked).json(), by_hand);
-    let told = mcp(&world, &key(&world), "tools/call", &json!({"name": "table", "arguments": asked}));
+    let mut arguments = asked.clone();
+    arguments["structured"] = json!(true);
+    arguments["max_chars"] = json!(20_000);
+    let told = mcp(&world, &key(&world), "tools/call", &json!({"name": "table", "arguments": arguments}));
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["result"]["structuredContent"], by_hand, "{told}");
     let message = [grpc_client::string_field(1, path), grpc_client::string_field(4, "category=Paper")].concat();

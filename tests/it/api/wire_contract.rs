@@ -7,8 +7,8 @@ mod fields;
 mod refusals;
 mod variables;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use crate::support::http_client::key_line;
 use crate::support::http_client::post;
 use crate::support::http_client::send;
 use crate::support::http_client::send_raw;
+use crate::support::mcp_session::McpSession;
 
 fn bees() -> World {
     let world = World::new().start();
@@ -87,8 +88,9 @@ fn http_grpc_and_mcp_give_same_hits() {
     let http = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"})).json();
     let grpc = world.json(&["ask", "how heavy was the hive"]);
     assert_eq!(http["hits"], grpc["hits"]);
-    let mut session = Session::start(&world);
-    let mcp = session.request("tools/call", json!({"name": "ask", "arguments": {"query": "how heavy was the hive"}}));
+    let mut session = McpSession::start(&world, &[]);
+    let arguments = json!({"query": "how heavy was the hive", "structured": true});
+    let mcp = session.request("tools/call", json!({"name": "ask", "arguments": arguments}));
     let hit = &mcp["result"]["structuredContent"]["hits"][0];
     assert!(hit["path"].as_str().unwrap().ends_with("notes/bees.md"), "{mcp:#}");
     assert!(hit["excerpt"].as_str().unwrap().contains("31 kg"), "{mcp:#}");
@@ -216,83 +218,6 @@ fn daemon_stops_with_open_stream() {
     idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     idle.read_exact(&mut [0; 16]).unwrap();
     assert!(world.terminate());
-}
-
-/// A client that speaks MCP with `vic mcp` over its standard input and output.
-struct Session {
-    child: std::process::Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    next: u64,
-}
-
-impl Session {
-    fn start(world: &World) -> Session {
-        let mut command = world.command(crate::support::harness::vic_program());
-        let mut child = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut session = Session { child, lines, next: 0 };
-        let client = json!({"name": "test", "version": "1"});
-        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
-        assert_eq!(session.request("initialize", hello)["result"]["serverInfo"]["name"], "vic");
-        session.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        session
-    }
-
-    fn write(&mut self, message: &Value) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
-    }
-
-    /// Sends a request and returns the response, which must be the next line of standard output: other output is not
-    /// allowed.
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        self.next += 1;
-        self.write(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
-        let line = self.lines.next().unwrap().unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!(answer["id"], self.next, "{answer}");
-        answer
-    }
-}
-
-#[test]
-fn vic_mcp_over_stdio_ends_with_client() {
-    let world = bees();
-    let mut session = Session::start(&world);
-    let tools = session.request("tools/list", json!({}));
-    let names: Vec<&str> =
-        tools["result"]["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
-    let graph = vic::graph::tools::specs();
-    assert!(graph.iter().all(|it| names.contains(&it.name.as_str())), "{names:?}");
-    let verbs = names.iter().filter(|it| it.starts_with("corpus_")).count();
-    assert_eq!(names.len(), 7 + graph.len() + verbs, "{names:?}");
-    assert!(verbs >= 11, "{names:?}");
-    let list = session.request("resources/list", json!({}));
-    let uri = list["result"]["resources"][0]["uri"].as_str().unwrap().to_string();
-    let read = session.request("resources/read", json!({"uri": uri}));
-    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("31 kg"), "{read:#}");
-    let status = session.request("tools/call", json!({"name": "status", "arguments": {}}));
-    assert_eq!(status["result"]["structuredContent"]["index_ready"], true);
-    drop(session.child.stdin.take());
-    assert!(session.child.wait().unwrap().success());
-}
-
-// Case D3
-#[test]
-fn mcp_works_over_http() {
-    let world = bees();
-    let call = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "search", "arguments": {"query": "how heavy was the hive"}},
-    });
-    let headers = [
-        ("content-type", "application/json"),
-        ("accept", "application/json, text/event-stream"),
-        ("mcp-protocol-version", "2025-06-18"),
-    ];
-    let answered = send(&world, "POST", "/mcp", &headers, &call.to_string());
-    assert_eq!(answered.status, 200, "{}", answered.body);
-    let hits = &answered.json()["result"]["structuredContent"]["hits"];
-    assert!(hits[0]["excerpt"].as_str().unwrap().contains("31 kg"), "{}", answered.body);
 }
 
 #[test]

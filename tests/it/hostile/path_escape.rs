@@ -191,7 +191,7 @@ fn path_spellings(files: &str, outside: &str) -> Vec<String> {
 // Cases C16, E13
 #[test]
 fn outside_path_in_any_spelling_is_refused_by_every_api() {
-    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_MCP_TOOLS", "all").start();
     let outside = world.files().parent().unwrap().join("canary.md");
     std::fs::write(&outside, CANARY).unwrap();
     std::fs::create_dir(world.files().join("sub")).unwrap();

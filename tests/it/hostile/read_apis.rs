@@ -48,8 +48,8 @@ impl ReadApis<'_> {
                 told.push(ApiResult { api: format!("/v1/{route} of {who}"), ..self.by_http(key, route, &body) });
             }
             let calls = [
-                ("tools/call", json!({"name": "read", "arguments": {"path": path}})),
-                ("tools/call", json!({"name": "table", "arguments": {"path": path}})),
+                ("tools/call", json!({"name": "read", "arguments": {"path": path, "max_chars": 20_000}})),
+                ("tools/call", json!({"name": "table", "arguments": {"path": path, "max_chars": 20_000}})),
                 ("resources/read", json!({"uri": format!("vic://file{}", url_escaped(path))})),
                 ("resources/read", json!({"uri": format!("file://{path}")})),
             ];

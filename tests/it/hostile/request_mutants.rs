@@ -81,7 +81,8 @@ const PIECES: [&str; 24] = [
 
 /// Starts a daemon with ten indexed files and without a rate limit.
 pub(super) fn unlimited_world() -> World {
-    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0");
+    let world = world.with("VIC_MCP_TOOLS", "all").start();
     for number in 0..10 {
         world.write(
             &format!("{number}.md"),
@@ -225,9 +226,11 @@ fn mcp_messages() -> Vec<Value> {
         json!({"jsonrpc": "2.0", "id": "x", "error": {"code": -1, "message": "x"}}),
         call("ask", json!({"query": "where does the heron stand?", "limit": 2})),
         call("search", json!({"query": "heron"})),
-        call("files", json!({"name": "1", "limit": 3})),
-        call("read", json!({"path": "1.md", "max_chars": 9})),
+        call("files", json!({"query": "1 ext:md after:2020", "limit": 3, "structured": true})),
+        call("search", json!({"query": "heron", "max_chars": 300, "cursor": "AQAAAAAAAAAAAAAAAAAAAAAAAA"})),
+        call("read", json!({"path": "1.md", "max_chars": 200})),
         call("status", json!({})),
+        call("toolset", json!({"add": "graph"})),
         call("axql_run", json!({"axql": "select ?x where ?x is File limit 3"})),
         call("graph_query", json!({"queryType": "edges"})),
         call("graph_query", json!({"queryType": "nodes", "filters": {"semanticId": "File#1", "namePattern": "a*"}})),

@@ -31,7 +31,8 @@ fn until_read_again(world: &World, openings: &mut OpenTrace, control: &Path) {
 // Case E13
 #[test]
 fn secret_named_file_is_never_opened() {
-    let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_VERIFY_SECONDS", "2");
+    let world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_VERIFY_SECONDS", "2");
+    let mut world = world.with("VIC_MCP_TOOLS", "all");
     let secrets = write_all(&world, CANARY);
     let control = world.write("control.md", "The heron stands in the reeds.");
     let mut openings = OpenTrace::watch_folder(&world.files());

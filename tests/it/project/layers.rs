@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `crates/protocol/src/lib.rs` in dependency order. Each may use itself and the modules before it.
-const PROTOCOL: &[&str] = &["error", "config", "model", "units", "verbs", "data_dir", "proto", "client"];
+const PROTOCOL: &[&str] =
+    &["error", "config", "model", "escape", "compact_output", "units", "verbs", "data_dir", "proto", "client"];
 
 /// Modules of `src/lib.rs` in dependency order. Each may use itself, the modules before it, and the protocol modules.
 const ROOT: &[&str] = &[

@@ -9,6 +9,7 @@ pub(crate) mod harness;
 pub(crate) mod http_client;
 pub(crate) mod llama_server;
 pub(crate) mod long_tests;
+pub(crate) mod mcp_session;
 pub(crate) mod ollama_server;
 pub(crate) mod open_trace;
 pub(crate) mod openai_server;

@@ -126,6 +126,7 @@ fn path_value(config: &Config, name: &str) -> Option<String> {
         "VIC_BRIDGE_PLAIN" => flag(bridge.plain),
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN" => Some(bridge.rate_limit_per_min.to_string()),
         "VIC_BRIDGE_MAX_BODY_BYTES" => Some(bridge.max_body_bytes.to_string()),
+        "VIC_MCP_TOOLS" => Some(config.mcp_tools.to_string()).filter(|it| !it.is_empty()),
         "VIC_WAREHOUSE_ROOT" => config.warehouse_root.as_deref().and_then(path),
         "VIC_PRIVACY_MODE" => Some(config.privacy_mode.name().into()),
         "VIC_LOG_LEVEL" => Some(config.log_level.clone()),

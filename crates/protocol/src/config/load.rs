@@ -118,6 +118,7 @@ mod tests {
         for (name, value) in [
             ("VIC_LISTEN", "nonsense"),
             ("VIC_PRIVACY_MODE", "open"),
+            ("VIC_MCP_TOOLS", "files"),
             ("VIC_EMBED_BACKEND", "abacus"),
             ("VIC_LIBRARIAN_BACKEND", "oracle"),
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),

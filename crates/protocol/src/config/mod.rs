@@ -15,7 +15,9 @@ mod resolve;
 mod describe;
 mod sections;
 mod sources;
+mod toolsets;
 mod tuned;
+mod user_folders;
 
 pub use crate::config::describe::{Origin, Setting, config_template, settings, unknown_variables};
 pub use crate::config::variables::VARIABLES;
@@ -23,4 +25,6 @@ pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 pub use load::plugin_environment;
 pub use sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorConfig, WalkConfig};
+pub use toolsets::Toolsets;
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
+pub use user_folders::UserFolders;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::config::embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::config::sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorConfig, WalkConfig};
 use crate::config::sources::Settings;
-use crate::config::{foreign_variables, ollama_host};
+use crate::config::{Toolsets, foreign_variables, ollama_host};
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
@@ -43,6 +43,7 @@ impl Settings<'_> {
         let defaults = ExtractLimits::default();
         Ok(Config {
             bridge: self.bridge()?,
+            mcp_tools: self.one_of("VIC_MCP_TOOLS", Toolsets::from_names, Toolsets::KNOWN)?,
             vectors: self.vectors(&db_path)?,
             listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
             warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::config::bridge::BridgeConfig;
 use crate::config::embed::EmbedConfig;
+use crate::config::toolsets::Toolsets;
 use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 
 /// All settings, resolved. Cheap to clone; constant while the daemon runs.
@@ -40,6 +41,8 @@ pub struct Config {
     pub limits: ExtractLimits,
     /// Settings of the TCP port: API keys, TLS and limits.
     pub bridge: BridgeConfig,
+    /// `VIC_MCP_TOOLS`: the toolsets that MCP lists besides the tools for files.
+    pub mcp_tools: Toolsets,
     /// Settings of the vector store.
     pub vectors: VectorConfig,
     /// `VIC_SYNTHETIC_JSONL`: the output file of `vic synthetic-plans`.

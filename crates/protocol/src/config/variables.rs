@@ -26,6 +26,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "maximum requests to /v1/* in any 60 seconds per key and address; 0 means no limit (default 120)",
     ),
     ("VIC_BRIDGE_MAX_BODY_BYTES", "maximum size in bytes of an HTTP request body (default 2097152)"),
+    (
+        "VIC_MCP_TOOLS",
+        "toolsets that MCP lists in addition to its seven tools for files: graph, corpus or all, separated by commas (default: none)",
+    ),
     ("VIC_WAREHOUSE_ROOT", "root folder for commands that are given no folder"),
     (
         "VIC_PRIVACY_MODE",

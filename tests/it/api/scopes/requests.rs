@@ -110,7 +110,7 @@ fn plan() -> Value {
 fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
     let everything = "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200";
     let fixed = [
-        ("ask", json!({"query": QUESTION, "limit": 50})),
+        ("ask", json!({"query": QUESTION, "limit": 50, "structured": true})),
         ("search", json!({"query": "orchard ladder"})),
         ("files", json!({})),
         ("read", json!({"path": own})),
@@ -145,7 +145,14 @@ fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
     ];
     let corpus =
         corpus_objects::verb_requests(own).into_iter().map(|(verb, body)| (corpus_objects::tool_name(verb), body));
-    fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
+    let longest = |(name, mut arguments): (&str, Value)| {
+        // Answers as long as possible, so that a leak is not cut off.
+        if name != "index" {
+            arguments["max_chars"] = json!(20_000);
+        }
+        (name.to_string(), arguments)
+    };
+    fixed.into_iter().map(longest).chain(corpus).collect()
 }
 
 /// Returns the encoded messages to send to a gRPC method; an empty message for methods without an entry.

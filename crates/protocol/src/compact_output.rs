@@ -5,57 +5,62 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use crate::text;
-use vic_protocol::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
+use crate::escape::escape_controls;
+use crate::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
 
-/// Maximum number of characters of the compact output, if `--max-chars` is not given.
-pub(crate) const MAX_CHARS: usize = 1_500;
+/// Maximum number of characters of an answer, if a request sets none.
+pub const MAX_CHARS: usize = 1_500;
 /// Maximum number of characters of one passage; a longer one is truncated.
 const MAX_PASSAGE_CHARS: usize = 300;
 /// Below the quotes of an answer, at most this many other files are named, without a passage.
-const MAX_NAMED_HITS: usize = 2;
+pub const MAX_NAMED_HITS: usize = 2;
 
 /// Formats an answer in at most `max_chars` characters.
-pub(crate) fn compact_answer(response: &AskResponse, max_chars: usize) -> String {
-    let mut lines = Vec::new();
-    let answer = response.answer.as_ref();
-    let is_answered = answer.is_some_and(|it| it.outcome == AnswerOutcome::Answered);
-    match answer {
-        Some(it) if it.outcome == AnswerOutcome::Nothing => lines.push("nothing answers this".to_string()),
-        Some(it) => {
-            lines.extend(it.quotes.iter().map(|it| format!("{} ({})", one_line(&it.text), one_line(&it.place))));
-        }
-        None => lines.extend(response.answer_summary.as_deref().map(one_line)),
-    }
-    let hits = response.hits.iter().filter(|it| !it.metadata.contains_key("weak"));
-    for hit in hits {
-        if is_answered {
-            lines.push(hit_with_place(hit));
-        } else {
-            lines.extend(passage_lines(hit));
-        }
-    }
-    if is_answered {
-        // Keeps only the quotes, which contain their locations, and names the best other files.
-        let quoted = answer.map_or(0, |it| it.quotes.len());
-        lines = lines.drain(..quoted).chain(further_files(response)).collect();
+pub fn compact_answer(response: &AskResponse, max_chars: usize) -> String {
+    let mut lines = answer_lines(response);
+    let hits = listed_hits(response);
+    if is_answered(response) {
+        // The quotes contain their locations; only the best other files are named.
+        lines.extend(hits.take(MAX_NAMED_HITS).map(|(_, it)| named_hit(it)));
+    } else {
+        lines.extend(hits.flat_map(|(_, it)| passage_lines(it)));
     }
     lines.extend(response.warnings.iter().map(|it| format!("warning: {}", one_line(it))));
     join_within(&lines, max_chars)
 }
 
-/// Returns the best hits without a quote, up to [`MAX_NAMED_HITS`], one line each.
-fn further_files(response: &AskResponse) -> Vec<String> {
-    let quoted = |number: usize| {
-        let quotes = response.answer.iter().flat_map(|it| &it.quotes);
-        quotes.into_iter().any(|it| it.hit as usize == number + 1)
-    };
-    let others =
-        response.hits.iter().enumerate().filter(|(number, it)| !quoted(*number) && !it.metadata.contains_key("weak"));
-    others.take(MAX_NAMED_HITS).map(|(_, it)| format!("also: {}", hit_with_place(it))).collect()
+/// Returns the quotes of an answer with their locations, or that nothing answers the question, one line each.
+pub fn answer_lines(response: &AskResponse) -> Vec<String> {
+    match response.answer.as_ref() {
+        Some(it) if it.outcome == AnswerOutcome::Nothing => vec!["nothing answers this".to_string()],
+        Some(it) => it.quotes.iter().map(|it| format!("{} ({})", one_line(&it.text), one_line(&it.place))).collect(),
+        None => response.answer_summary.as_deref().map(one_line).into_iter().collect(),
+    }
 }
 
-fn passage_lines(hit: &SearchHit) -> Vec<String> {
+/// Returns whether the quotes of an answer answer the question.
+pub fn is_answered(response: &AskResponse) -> bool {
+    response.answer.as_ref().is_some_and(|it| it.outcome == AnswerOutcome::Answered)
+}
+
+/// Returns the hits to list, each with its index: those that are not weak, and below an answer those without a quote.
+pub fn listed_hits(response: &AskResponse) -> impl Iterator<Item = (usize, &SearchHit)> {
+    let is_answered = is_answered(response);
+    let is_quoted = move |number: usize| {
+        let mut quotes = response.answer.iter().flat_map(|it| &it.quotes);
+        is_answered && quotes.any(|it| it.hit as usize == number + 1)
+    };
+    let hits = response.hits.iter().enumerate();
+    hits.filter(move |(number, it)| !is_quoted(*number) && !it.metadata.contains_key("weak"))
+}
+
+/// Returns the line that names a hit below an answer.
+pub fn named_hit(hit: &SearchHit) -> String {
+    format!("also: {}", hit_with_place(hit))
+}
+
+/// Returns the path and the location of a hit, and the passages that match, one line each.
+pub fn passage_lines(hit: &SearchHit) -> Vec<String> {
     let mut lines = vec![hit_with_place(hit), one_line(&truncate_chars(&hit.excerpt, MAX_PASSAGE_CHARS))];
     let windows = hit.metadata.get("windows").and_then(|it| it.as_array());
     for window in windows.into_iter().flatten() {
@@ -74,11 +79,13 @@ fn hit_with_place(hit: &SearchHit) -> String {
     one_line(&if place.is_empty() { hit.path.clone() } else { format!("{}, {place}", hit.path) })
 }
 
-fn one_line(text: &str) -> String {
-    text::escape_controls(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+/// Returns a text in one line, with control characters escaped.
+pub fn one_line(text: &str) -> String {
+    escape_controls(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-fn truncate_chars(text: &str, chars: usize) -> String {
+/// Truncates a text to a number of characters, and appends an ellipsis if anything was cut.
+pub fn truncate_chars(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_string(),
@@ -110,7 +117,7 @@ fn join_within(lines: &[String], max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vic_protocol::model::samples;
+    use crate::model::samples;
 
     #[test]
     fn compact_answer_is_its_quotes_with_places() {
