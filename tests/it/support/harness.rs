@@ -4,19 +4,39 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Returns the path of `vic`, which `make build` puts beside `vicd`.
+/// Returns the path of `vic`, which `make build` puts beside `vicd`. Cargo builds `vicd` for these tests, but not `vic`, which
+/// is in another crate. Panics if `vic` is missing or older than its sources.
 pub(crate) fn vic_program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
+        const CURE: &str = "run `cargo build --release --bins`";
         let program = Path::new(env!("CARGO_BIN_EXE_vicd")).with_file_name("vic");
-        assert!(program.is_file(), "`{}` is missing: run `make build`", program.display());
+        let built = std::fs::metadata(&program).and_then(|it| it.modified());
+        let built = built.unwrap_or_else(|error| panic!("`{}`: {error}: {CURE}", program.display()));
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+        for sources in ["cli/src", "protocol/src"] {
+            let changed = newest_change(&crates.join(sources)).unwrap();
+            assert!(changed <= built, "`vic` is older than its sources in `{sources}`: {CURE}");
+        }
         program.to_str().expect("a path in UTF-8").to_string()
     })
+}
+
+/// Returns the time of the newest change to a file below a folder.
+fn newest_change(folder: &Path) -> std::io::Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        let changed = if metadata.is_dir() { newest_change(&entry.path())? } else { metadata.modified()? };
+        newest = newest.max(changed);
+    }
+    Ok(newest)
 }
 
 /// The setup of a test: a daemon with its data directory, and an empty folder to index. Dropping the value kills the daemon.
