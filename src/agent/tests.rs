@@ -416,7 +416,7 @@ async fn unusable_command_is_not_ready_with_remedy() {
     changed.command.as_mut().unwrap().seal = "0".repeat(64);
     let mut moved = choice.clone();
     moved.command.as_mut().unwrap().folder = dir.path().join("gone");
-    for (choice, said) in [(choice, "plugin.sh"), (changed, "another program"), (moved, "gone")] {
+    for (choice, said) in [(choice, "plugin.sh"), (changed, "not the program that was chosen"), (moved, "gone")] {
         choice.save(&config).unwrap();
         let status = assistant.status(&Override::default()).await.unwrap();
         let problem = status.problem.unwrap_or_default();

@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(nearest("organisation", names), Some("Organization"));
         assert_eq!(nearest("Parnt", names), Some("Fam.Parent"));
         assert_eq!(nearest("Invoice", names), None);
-        assert_eq!(nearest_few("Persn", ["Persons", "Person", "Place", "Person"], 3), ["Person", "Persons"]);
+        assert_eq!(nearest_few("Persns", ["Person", "Persons", "Place", "Person"], 3), ["Persons", "Person"]);
         assert_eq!((nearest("", ["x", "stdio.h"]), nearest("y", ["x", "stdio.h"])), (None, None));
     }
 

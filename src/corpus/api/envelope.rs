@@ -64,9 +64,11 @@ fn matrix_files(data: &Map<String, Value>) -> Vec<i64> {
     rows.filter_map(|it| it[0].as_i64()).collect()
 }
 
-/// Removes object fields that are null, which would cost tokens. List items that are null stay.
+/// Removes object fields that are null, which would cost tokens. List items that are null stay, and so does an envelope in the
+/// value (the finished result of a job), which clients compare with the same result from other calls.
 fn drop_nulls(value: &mut Value) {
     match value {
+        Value::Object(map) if map.contains_key("contract_version") => {}
         Value::Object(map) => {
             map.retain(|_, it| !it.is_null());
             map.values_mut().for_each(drop_nulls);

@@ -69,7 +69,7 @@ pub(super) fn form_names(verb: &Verb) -> Option<String> {
 /// Returns the page on a verb. A verb without forms has its fields here.
 pub(super) fn verb_page(verb: &'static Verb) -> String {
     let mut text =
-        format!("{}: use it {}.\n{}.\nRefused: {}.", verb.name, verb.when, capitalized(verb.never), verb.refuses);
+        format!("{}: use it {}.\nIt does not {}.\nRefused: {}.", verb.name, verb.when, verb.never, verb.refuses);
     match form_names(verb) {
         Some(forms) => {
             let _ = write!(text, "\nForms: {forms}. help {} FORM lists the fields.", verb.name);
@@ -82,7 +82,7 @@ pub(super) fn verb_page(verb: &'static Verb) -> String {
 
 /// Returns the page on a form of a verb, with its fields.
 pub(super) fn form_page(verb: &Verb, form: &'static Form) -> String {
-    let mut text = format!("{} {}: {}. {}.", verb.name, form.name, form.about, capitalized(verb.never));
+    let mut text = format!("{} {}: {}. It does not {}.", verb.name, form.name, form.about, verb.never);
     push_own_and_common_fields(&mut text, verb, form);
     push_example(&mut text, verb, form);
     text
@@ -165,9 +165,4 @@ fn push_example(text: &mut String, verb: &Verb, form: &Form) {
     if let Some(sample) = MANAGEMENT_SAMPLES.iter().find(|it| (it.0, it.1) == (verb.name, form.name)) {
         let _ = write!(text, "\nRequest: {}", sample.2);
     }
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|it| it.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -362,7 +362,7 @@ mod tests {
             change in prop::collection::vec((0..8u32, 0..8u32), 1..10),
         ) {
             let refused = checked(&lines(before.clone()), &lines(change.clone()));
-            let arrows = |it: &str| it.starts_with("it would").then(|| it.matches(" -> ").count());
+            let arrows = |it: &str| it.starts_with("the edge would").then(|| it.matches(" -> ").count());
             let told: Vec<(&str, Option<usize>)> = refused.iter().map(|it| (it.0.as_str(), arrows(&it.1))).collect();
             prop_assert_eq!(told, expected(&before, &change), "{:?}", refused);
         }

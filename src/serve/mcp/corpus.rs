@@ -24,14 +24,14 @@ fn tool_name(verb: &str) -> String {
 /// Returns an MCP tool for each verb and each management call.
 pub(crate) fn tools() -> Vec<Tool> {
     let verbs = VERBS.iter().map(|verb| {
-        let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
+        let about = format!("Use it {}. It does not {}.", verb.when, verb.never);
         let reads = verb.name != "INGEST";
         verb_tool(verb.name, about, input_schema(verb)).with_annotations(
             ToolAnnotations::new().read_only(reads).destructive(false).idempotent(true).open_world(!reads),
         )
     });
     let beside = MANAGEMENT_CALLS.iter().map(|verb| {
-        let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
+        let about = format!("Use it {}. It does not {}.", verb.when, verb.never);
         verb_tool(verb.name, about, input_schema(verb))
             .with_annotations(ToolAnnotations::new().read_only(!["VIEW", "JOB"].contains(&verb.name)).open_world(false))
     });

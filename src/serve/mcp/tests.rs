@@ -199,7 +199,7 @@ async fn answers_are_short_text_with_places() {
     assert!(found.starts_with("notes/plan.md, lines 3-5\nThe budget"), "{found}");
     assert_eq!(service.ask_calls.load(Ordering::Relaxed), 1, "search asks no model for an answer");
     let files = session.text("files", json!({"query": "plan ext:pdf"})).await;
-    assert_eq!(files, "1 file\n/w/a\\u{1b}[31m.pdf  2048 bytes, 2023-11-14, failed: damaged");
+    assert_eq!(files, "1 file\n/w/a\\u{1b}[31m.pdf 2048 bytes, 2023-11-14, failed: damaged");
     let (filter, limit, _) = service.last_file_list.lock().unwrap().clone().unwrap();
     assert_eq!((filter.name_words, limit), (vec!["plan".to_string()], 200));
     let read = session.text("read", json!({"path": "/w/plan.md"})).await;

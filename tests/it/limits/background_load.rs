@@ -91,9 +91,12 @@ fn indexing_threads_have_low_priority_and_queries_do_not() {
     let watching = of("vic-watch");
     assert!(!watching.is_empty() && watching.iter().all(|it| (it.1, it.2) == (10, BATCH)), "{watching:?}");
     let embedding = of("embed-");
-    let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(|it| it.0 == "embed-0");
+    // The first threads serve questions and the sentences of answers, one where the machine has a single core.
+    let is_interactive = |it: &(String, i32, i32)| (it.1, it.2) == (0, 0);
+    let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(is_interactive);
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
-    assert_eq!(waited.len(), 1);
+    let names: Vec<&str> = waited.iter().map(|it| it.0.as_str()).collect();
+    assert!(["embed-0", "embed-1"].starts_with(&names) && !names.is_empty(), "{waited:?}");
     assert!(of("lance-cpu").len() > 2, "keyword search must not wait for maintenance: {all:?}");
     // Checks that all other threads have normal priority, because each may serve a question.
     let behind =

@@ -214,7 +214,7 @@ fn retargeted_plugin_link_is_refused() {
     std::fs::remove_file(&link).unwrap();
     symlink(folder.join("second"), &link).unwrap();
     let (code, said) = world.fails(&["llm", "ask", "find nodes"]);
-    assert!(code == 7 && said.contains("another program"), "{code}: {said}");
+    assert!(code == 7 && said.contains("not the program that was chosen"), "{code}: {said}");
     assert!(!folder.join("second.ran").exists());
 }
 

@@ -50,7 +50,7 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "JOB",
         when: "after an answer with a job_id, to learn where the job stands, or to end it",
-        never: "it does not wait for the end, except for wait_ms",
+        never: "wait for the end, except for wait_ms",
         refuses: "an id that was never given, or of a job that another key began",
         forms: &[form(
             "",
@@ -80,7 +80,7 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "HELP",
         when: "to choose a verb, or to learn how to ask it",
-        never: "it answers no question about documents",
+        never: "answer questions about documents",
         refuses: "a verb, form or schema that does not exist",
         forms: &[form(
             "",

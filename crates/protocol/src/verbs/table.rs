@@ -31,7 +31,7 @@ const TOPIC: Field = required_field("topic", LONG_TEXT, "e.g. transformers").or_
 
 const INGEST: Verb = Verb {
     name: "INGEST",
-    when: "first, to read folders, files or web pages and to get a session on which other verbs work",
+    when: "first, to read folders, files or web pages into a session for the other verbs",
     never: "change, move or send files, or read anything but the given paths and URLs",
     refuses: "none or several of paths, urls and session; refetch_failed without session; urls in privacy mode local_only",
     forms: &[form(
@@ -40,12 +40,11 @@ const INGEST: Verb = Verb {
         &[
             optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files")
                 .or_named(&["path", "folder", "file", "files"]),
-            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate")
-                .or_named(&["url", "pages"]),
+            optional_field("urls", FieldKind::Texts(1_000), "web pages").or_named(&["url", "pages"]),
             optional_field(
                 "mode",
                 FieldKind::Choice(&["minimal", "full"]),
-                "full (default) stores texts and metadata; minimal stores metadata only",
+                "full (default) stores texts too; minimal only metadata",
             ),
             optional_field("refetch_failed", FieldKind::Flag, "tries again what failed in the session"),
         ],
@@ -55,7 +54,7 @@ const INGEST: Verb = Verb {
 const EXTRACT: Verb = Verb {
     name: "EXTRACT",
     when: "to get exact objects (code, tables, quotes, ...) with file, page or lines, bytes and confidence",
-    never: "it does not interpret, summarise or complete; what is not in the text is not in the answer",
+    never: "interpret, summarise or complete; what is not in the text is not in the answer",
     refuses: "unknown schema; filters that the schema does not have",
     forms: &[form(
         "",

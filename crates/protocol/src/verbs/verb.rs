@@ -64,7 +64,7 @@ pub struct Verb {
     pub name: &'static str,
     /// When to use the verb. Completes the sentence `use it ...` of the help.
     pub when: &'static str,
-    /// What the verb does not do. Completes the sentence `It does not: ...` of the help.
+    /// What the verb does not do. Completes the sentence `It does not ...` of the help.
     pub never: &'static str,
     /// Mistakes for which a request is rejected.
     pub refuses: &'static str,

@@ -126,7 +126,7 @@ fn form(atoms: Vec<serde_json::Value>) -> serde_json::Value {
     serde_json::json!({"version": 1, "select": ["?x"], "where": atoms})
 }
 
-// Case D12 of tests/CASES.md.
+// Case D12
 #[test]
 fn atom_lists_and_disjunct_conditions_are_bounded() {
     use serde_json::json;

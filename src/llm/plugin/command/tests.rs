@@ -228,7 +228,7 @@ async fn writable_or_changed_program_is_not_run() {
     assert!(error.code == ErrorCode::PermissionDenied && error.hint.unwrap().starts_with("chmod"), "{}", error.message);
     write(&path, "echo '{\"axql\": \"y\"}'");
     let error = script.ask().await.unwrap_err();
-    assert!(error.code == ErrorCode::PermissionDenied && error.message.contains("another program"), "{error}");
+    assert!(error.code == ErrorCode::PermissionDenied && error.message.contains("not the program that was chosen"), "{error}");
     std::fs::remove_file(&path).unwrap();
     assert_eq!(script.ask().await.unwrap_err().code, ErrorCode::NotFound);
 }
@@ -378,5 +378,5 @@ async fn large_file_is_identified_by_size_and_times() {
     let command = PluginCommand::find("sh", args, folder.path()).unwrap();
     command.check(PrivacyMode::LocalOnly).await.unwrap();
     std::os::unix::fs::FileExt::write_at(&file, b"x", 40 << 20).unwrap();
-    assert!(command.check(PrivacyMode::LocalOnly).await.unwrap_err().message.contains("another file"));
+    assert!(command.check(PrivacyMode::LocalOnly).await.unwrap_err().message.contains("not the file that was chosen"));
 }
