@@ -190,7 +190,8 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
     let mut left = TRANSCRIPT_BYTES;
     let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);
     for (back, it) in step.transcript[from..].iter().rev().enumerate() {
-        // In the full extent, older results may be as long as the newest ones until `TRANSCRIPT_BYTES` are used.
+        // If no calls were dropped yet, a result may be as long as the newest ones while bytes are left for the transcript.
+        // Otherwise only the last `NEWEST_RESULTS` results may.
         let is_long = if extent.calls == usize::MAX { left > extent.newest } else { back < NEWEST_RESULTS };
         let result = cut_result(&it.result, if is_long { extent.newest } else { extent.older });
         if result != it.result {

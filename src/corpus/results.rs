@@ -96,7 +96,8 @@ pub(super) fn hash_result_id(request: &Value, state: &str) -> String {
     format!("r-{}", &hasher.finalize().to_hex()[..16])
 }
 
-/// Returns a request for storing with an error: its first 4 KiB, and the field `cut` if it is longer.
+/// Returns a request as text, to be stored together with its error. A request of more than 4 KiB is replaced by an object
+/// with its first 4 KiB and the field `cut`.
 pub(super) fn bounded_request(asked: &Value) -> String {
     let text = asked.to_string();
     if text.len() <= MAX_STORED_REQUEST_BYTES {

@@ -178,8 +178,8 @@ impl Pipeline {
         self.run_stages(run, feed::feed(self, run, to_read), read, embedding).await
     }
 
-    /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` pending
-    /// files have not been read, because those go first.
+    /// Embeds the files that are indexed by keywords only. Returns when all have vectors, or earlier, when more than `left`
+    /// pending files wait to be read, because reading precedes embedding.
     ///
     /// # Errors
     /// As [`Pipeline::run`].

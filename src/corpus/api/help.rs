@@ -100,7 +100,7 @@ fn fields_help() -> String {
         names.join(", ")
     };
     format!(
-        "Fields of QUERY, joined by AND, OR, NOT.\nTexts (=, !=, * for any): {}.\nNumbers (=, !=, <, >, <=, >=): {}.\nDates (as numbers, ISO 8601 or \"7 days\"): {}.\nTrue or false (alone, or =): {}.",
+        "Fields of QUERY, joined by AND, OR, NOT.\nTexts (=, !=, * for any): {}.\nNumbers (=, !=, <, >, <=, >=): {}.\nDates (same operators; ISO 8601 or \"7 days\"): {}.\nTrue or false (alone, or =): {}.",
         of(FieldType::Text),
         of(FieldType::Number),
         of(FieldType::Moment),

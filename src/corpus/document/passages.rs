@@ -63,7 +63,7 @@ pub(crate) const MAX_HEADING_BYTES: usize = 640;
 /// Maximum bytes of a paragraph; a longer passage is machine-made, and does not count as running text.
 const MAX_PARAGRAPH_BYTES: usize = 16 << 10;
 
-/// A document as the input of the code that finds objects.
+/// A document as the input of the code that finds objects in it, such as tables, citations and definitions.
 pub(crate) struct SourceDocument {
     /// Extension of the file in lower case.
     pub(crate) extension: String,

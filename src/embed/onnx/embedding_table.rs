@@ -32,7 +32,8 @@ impl EmbeddingTable {
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
         if width != hidden {
-            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` has {width} columns instead of {hidden}")));
+            let text = format!("the model is damaged: its table `{name}` has {width} columns instead of {hidden}");
+            return Err(Error::new(ErrorCode::DataLoss, text).hint("run `vic models pull` to download it again"));
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),

@@ -169,7 +169,7 @@ impl IndexState {
             Ok(())
         });
         if let Err(error) = stopped.await {
-            warn!(%error, "cannot stop watching a root");
+            warn!(root = ?id, %error, "cannot stop watching a root");
         }
     }
 

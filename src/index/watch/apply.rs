@@ -19,7 +19,8 @@ use crate::model::{Root, RootId};
 /// that the result for the first path still holds when the last path is scanned.
 const PATHS_PER_COMMIT: usize = 256;
 
-/// Maximum files of a new folder that are recorded as changed for the OCR queue.
+/// Maximum files of a new folder that the OCR queue treats as just changed, and so reads first; the others wait for their
+/// turn.
 const MAX_SEEN_PER_FOLDER: usize = 10_000;
 
 /// Applies changes until the daemon ends. A batch, together with all batches that arrived meanwhile, makes one pipeline

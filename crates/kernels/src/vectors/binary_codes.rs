@@ -17,7 +17,7 @@ use crate::vectors::prefetch::prefetch;
 /// Number of rows per block.
 const BLOCK: usize = 8;
 
-/// Number of vector numbers per word of bits.
+/// Number of vector elements that one machine word encodes: one bit for each.
 const WORD: usize = u64::BITS as usize;
 
 /// Number of bits to which each number of the query is quantised.

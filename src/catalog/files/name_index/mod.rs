@@ -403,7 +403,8 @@ fn sorted_words<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r
     Ok(words)
 }
 
-/// Returns the original names of a file: its folders, its own name and its inner names.
+/// Returns the names of a file as they are spelt on disk, not folded: its folders, its own name, and the names inside the
+/// file (attachments, archive members, sheets).
 fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?));
