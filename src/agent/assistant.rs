@@ -38,7 +38,8 @@ const MAX_TASKS: usize = 4;
 /// Maximum number of tool calls in progress, without those of vic's own agents. Each call reads the index or the graph, and
 /// a model makes a few calls at once. One API key may use half of the slots.
 const MAX_CALLS: usize = 32;
-/// Maximum number of model requests of one API key in progress or waiting: about half of a backend's queue.
+/// Maximum number of model requests of one API key in progress or waiting: about half of a backend's queue. Further ones are
+/// rejected.
 const MAX_REQUESTS: usize = 16;
 /// Maximum number of cached clients, one for each backend and model in use. When it is reached, the cache is emptied.
 const MAX_CLIENTS: usize = 32;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
 
-/// Timeout for checking all files of one answer on disk. A fast disk allows a thousand checks per second.
+/// Timeout for checking all files of one answer on disk; a longer check fails with `Unavailable`. A fast disk allows a
+/// thousand checks per second.
 pub(super) const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Result of comparing an indexed passage with the file on disk.

@@ -16,8 +16,8 @@ use crate::error::{ErrorCode, Result};
 use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
-/// Timeout of the first check of an answer's files. An unresponsive root is detected after nine seconds, so when this
-/// timeout ends, the second check already skips the root.
+/// Timeout of the first check of an answer's files. If an indexed folder (root) does not respond, vic detects that after
+/// nine seconds. So when this timeout expires, the second check already skips the files of that folder.
 const FIRST_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of files checked beyond the hit limit, as replacements for files that are gone or are copies of other files.
 const EXTRA_FILES: usize = 10;

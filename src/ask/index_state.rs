@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{Root, Scope, display_path, parse_path};
 
-/// Up to this number, a warning gives the exact number of pending files. Counting more would slow down each question.
+/// Pending files are counted up to this number; of more files, the warning says `more than 1000`. Counting all of them
+/// would slow down each question.
 const MAX_COUNTED_PENDING: u64 = 1_000;
 
 /// The folder that a question is limited to.

@@ -100,8 +100,8 @@ impl Asker {
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
         let first = self.plan_and_search(&served, request, folder.as_ref().map(SearchFolder::path));
-        // Awaits both before the first event: `read_index_state` fails if the caller may not search the folder, and then
-        // neither the plan nor a hit may be sent.
+        // Waits for both futures before it sends the first event: `read_index_state` fails if the caller may not search the
+        // folder, and then neither the plan nor a hit may be sent.
         let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.search_hits())).await;

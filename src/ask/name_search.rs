@@ -26,7 +26,7 @@ const MAX_FILES_WITHOUT_TEXT: usize = 3;
 const MIN_NAME_SHARE: f32 = 0.3;
 /// Minimum fraction for a file without text: higher than `MIN_NAME_SHARE`, because such a file has no other evidence.
 const MIN_NAME_SHARE_WITHOUT_TEXT: f32 = 0.5;
-/// Maximum number of inner names that a hit lists.
+/// Maximum number of names inside a file (of attachments, archive members, sheets) that a hit lists; more are left out.
 const MAX_INNER_NAMES: usize = 20;
 
 /// The files that name search found.
@@ -227,7 +227,7 @@ fn annotate_name_match(found: &mut RankedHit, held: &[String], inside: &Contents
     }
     if !inner.is_empty() {
         let names: Vec<String> = inner.iter().map(|it| format!("`{it}`")).collect();
-        facts.push(format!("matching inner names: {}", names.join(", ")));
+        facts.push(format!("matching names inside the file: {}", names.join(", ")));
         found.hit.metadata.insert("inner_names".into(), json!(inner));
     }
     found.hit.metadata.insert("name_words".into(), json!(held));

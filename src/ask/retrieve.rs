@@ -118,7 +118,8 @@ impl Asker {
                 }
             }
             None => {
-                warnings.push("answered by keywords alone: the model of this index cannot be loaded".to_string());
+                warnings
+                    .push("answered by keywords alone: the embedding model of this index cannot be loaded".to_string());
                 (keyword_leg.await?, Vec::new(), Vec::new())
             }
         };

@@ -12,7 +12,8 @@ use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
-/// Minimum number of chunks that each search returns. More cost time; fewer lose files that rank high in one search only.
+/// Minimum number of chunks that each search returns. A higher number takes more time; with a lower number, files that
+/// rank high in only one of the searches are lost.
 pub(super) const LEG_DEPTH: usize = 200;
 /// Maximum number of additional vector searches in files not found yet, if chunks of a few long files fill the result.
 const MAX_VECTOR_ROUNDS: usize = 4;

@@ -67,7 +67,8 @@ impl CorpusApi {
         Ok((envelope::wrap_answer("", verb, form, &Value::Null, 0.0, &told), None, goes_on))
     }
 
-    /// Adds the final state of a job to the answer that names it, and the result or the error. Adds nothing if the job runs.
+    /// Adds the final state of a job, with its result or error, to `told`, the answer that contains the id of the job. Adds
+    /// nothing if the job is still running.
     async fn add_outcome(&self, id: &str, told: &mut Answer) -> Result<()> {
         let job = self.load_job_state(id).await.map_err(|refusal| Error::internal(refusal.message))?;
         if job.state == RUNNING {

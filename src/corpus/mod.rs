@@ -10,8 +10,8 @@
 //! limit; an answer reports that a diff was stopped at it.
 //!
 //! `api::schema` publishes the schemas of requests and responses. `api::output_budget` limits the tokens of answers, errors
-//! and help. `objects` finds objects and `document::location` their exact locations; `analysis` finds statements, and
-//! `text` dates. No step uses a language model.
+//! and help. `objects` finds objects (tables, quotes etc.), and `document::location` their exact locations; `analysis` finds
+//! statements, and `text` dates. No step uses a language model.
 
 mod analysis;
 pub mod api;

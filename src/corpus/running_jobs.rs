@@ -19,8 +19,8 @@ const MAX_JOBS: usize = 64;
 pub(super) const RUNNING: &str = "running";
 pub(super) const CANCELLED: &str = "cancelled";
 
-/// Maximum number of calls that wait for the end of a job. Each occupies a place for reads, and a small
-/// machine has only two. Another call does not wait: it returns the id of its job at once.
+/// Maximum number of calls that wait for the end of a job. Each such call occupies a slot for reads, and a small machine
+/// has only two of these slots. A further call does not wait: it returns the id of its job at once.
 const MAX_WAITING_CALLS: usize = 1;
 
 /// The jobs of all callers.

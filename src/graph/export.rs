@@ -85,7 +85,7 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
     Ok(Subgraph { nodes: found, edges, truncated, notes })
 }
 
-/// Returns the numbers that names denote; calls `unknown` for each name that denotes none.
+/// Returns the numbers of the types or relations with these names. Calls `unknown` with each name that the graph lacks.
 fn resolve_all(names: &[String], find: impl Fn(&str) -> Vec<u16>, mut unknown: impl FnMut(&str)) -> BTreeSet<u16> {
     let numbers = names.iter().flat_map(|name| {
         let found = find(name);

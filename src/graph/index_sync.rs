@@ -90,7 +90,8 @@ async fn catch_up(shared: &Arc<Shared>, reads: &GraphInputs, known: &mut Option<
     };
     let catalog = reads.catalog.clone();
     let (purge, work, mut present) = blocking(move || {
-        // Reads the last purge first, so that the file versions read after it lack all files that this purge has removed.
+        // Reads the last purge (erasure of deleted text from the index) before the file versions, so that these versions no
+        // longer contain the files whose text it erased.
         let purge = purge::last_done(&catalog)?;
         Ok((purge, compare(catalog.file_versions()?, &before), before))
     })

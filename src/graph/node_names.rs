@@ -1,5 +1,5 @@
-//! Names of entities, types and relations as requests give them: resolves a name, a key or an id as vic prints it, and finds
-//! the near names of one that the graph does not have. Only what the caller may see is found.
+//! Resolves the names of entities, types and relations in requests: a name, a key, or an id as vic prints it. For a name
+//! that the graph does not have, finds near names, which are spelled similarly. Finds only what the caller may see.
 
 use crate::error::{Error, Result};
 use crate::graph::semantic_id;
@@ -9,15 +9,15 @@ use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{Label, NodeIx};
 use crate::graph::suggest;
 
-/// Maximum number of near names in a message.
+/// Maximum number of near (similarly spelled) names in a message about an unknown name.
 const MAX_NEAR: usize = 3;
-/// Maximum number of characters of an unknown name in a message.
+/// Maximum number of characters of an unknown name in a message; the rest is replaced by [`CUT_MARK`].
 const MAX_SHOWN_CHARS: usize = 80;
 /// Marks a name that a message shows truncated.
 const CUT_MARK: char = '…';
-/// Minimum length in characters of an unknown name for which longer names that begin with it count as near.
+/// If an unknown name has at least this many characters, longer names that begin with it count as near.
 const MIN_PREFIX_CHARS: usize = 3;
-/// Maximum number of strings that are searched for names that begin with an unknown one.
+/// Maximum number of strings of the graph that begin with the unknown name and are examined as near names.
 const MAX_PREFIXED: usize = 10_000;
 
 /// An id as vic prints it: `File#7`, or `plan.md (File#7)`.
@@ -38,7 +38,7 @@ impl<'a> PrintedId<'a> {
         Some(PrintedId { label, type_name, id: digits.parse().ok().filter(|_| is_id)? })
     }
 
-    /// Returns the visible entity with this id, if its type and its label are those that are printed.
+    /// Returns the visible entity with this number, if it has the type and the label (`plan.md`) of the printed id.
     fn node(&self, view: &View) -> Option<NodeIx> {
         let snapshot = &view.snapshot;
         let node = snapshot.node_by_id(self.id).filter(|it| view.is_visible(*it))?;
@@ -210,8 +210,9 @@ fn shorten(name: &str) -> String {
     }
 }
 
-/// Returns for each name the visible entities with the nearest names or keys, nearest first. One pass over all strings of
-/// the graph serves all names; names that begin with one without a near name are found by binary search.
+/// Returns for each unknown name the visible entities whose names or keys are spelled most similarly, nearest first. One
+/// pass over the strings of the graph serves all unknown names. If no string is similar to a name, takes the strings that begin
+/// with this name.
 fn near_nodes(view: &View, names: &[&str]) -> Vec<Vec<NodeIx>> {
     if names.is_empty() {
         return Vec::new();
@@ -236,14 +237,14 @@ fn near_nodes(view: &View, names: &[&str]) -> Vec<Vec<NodeIx>> {
     nearest.into_iter().map(|it| it.found.into_iter().map(|(_, _, node)| node).collect()).collect()
 }
 
-/// The nearest entities found so far: edits, length of the label, and index; sorted, at most [`MAX_NEAR`].
+/// The nearest entities found so far, at most [`MAX_NEAR`]: number of edits, length of the label, and index; sorted.
 #[derive(Debug, Default)]
 struct Nearest {
     found: Vec<(usize, usize, NodeIx)>,
 }
 
 impl Nearest {
-    /// Adds the visible entities that have the symbol as their name or key.
+    /// Adds the visible entities whose name or key is this string of the graph (given by its symbol).
     fn add_called(&mut self, view: &View, edits: usize, symbol: Symbol) {
         let is_full = self.found.len() == MAX_NEAR;
         if !(is_full && self.found.last().is_some_and(|it| it.0 < edits)) {

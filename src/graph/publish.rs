@@ -18,7 +18,8 @@ const IMPORT_PREFIX: &str = "import:";
 /// unpublished changes are kept in memory.
 const MAX_PENDING_EDGES: usize = 50_000;
 
-/// Key in the settings table of the graph; its value is the last purge of the index that was applied to the graph.
+/// Key in the settings table of the graph; its value is the last purge (erasure of deleted text from the index) that was
+/// also applied to the graph.
 const PURGE_KEY: &str = "purge";
 
 /// The result of importing a graph.

@@ -1,27 +1,29 @@
-//! Compares a few names with very many, to find the ones that they were probably meant to be. One pass serves all of them.
+//! Compares a few wanted names, e.g. misspelled ones, with very many existing names, and finds the existing names that are
+//! spelled similarly. One pass over the existing names is enough for all wanted names.
 //!
 //! Before two names are compared, their lengths and their sets of characters must agree up to the highest number of edits.
 //! The number of comparisons is limited, so a pass over a million names takes a fraction of a second.
 
 use std::collections::HashMap;
 
-/// Highest number of edits at which two names are still near; with more, short names would be near to anything.
+/// Maximum number of edits (changed characters) between two similar names. With more, short names would be similar to any.
 const MAX_EDITS: usize = 3;
 /// Maximum number of characters of a name, one for each bit of a word; longer ones are texts rather than names, and are not
 /// compared.
 const MAX_CHARS: usize = u128::BITS as usize;
-/// Maximum number of comparisons of one pass. A comparison takes 0.1 to 0.4 microseconds.
+/// Maximum number of comparisons of one pass; after that, the pass finds nothing more. A comparison takes 0.1 to 0.4
+/// microseconds.
 const MAX_COMPARISONS: usize = 2_000_000;
 
-/// A name to find the near ones of.
+/// A name for which similar names are searched, prepared for comparisons.
 #[derive(Debug)]
 struct Wanted {
     length: usize,
     letters: u64,
     most: usize,
-    /// For each ASCII character, the positions at which the name has it, as bits.
+    /// For each ASCII character, a bit mask of the positions at which the name contains it.
     ascii_positions: Vec<u128>,
-    /// The same for the other characters of the name.
+    /// Characters of the name that are not ASCII, each with such a bit mask.
     other_positions: Vec<(char, u128)>,
 }
 
@@ -62,7 +64,7 @@ impl Wanted {
             let horizontal_minus = diagonal_zero & vertical_plus;
             edits += usize::from(horizontal_plus & last != 0);
             edits -= usize::from(horizontal_minus & last != 0);
-            // Each further character lowers the distance by one at most.
+            // Stops if the remaining characters cannot lower the distance enough: each lowers it by at most one.
             if edits > self.most + name.len() - position - 1 {
                 return None;
             }
@@ -75,12 +77,12 @@ impl Wanted {
     }
 }
 
-/// The names to find the near ones of, and what is left of the limit on comparisons.
+/// A search for names that are similar to the wanted ones, with the number of comparisons that it may still make.
 #[derive(Debug)]
 pub(crate) struct NameSearch {
     wanted: Vec<Wanted>,
-    /// By the digits that a near name must have (always the same if they may differ), then by length in characters: the
-    /// indices in `wanted` that a name of this length may be near to.
+    /// The indices in `wanted` of the names that an existing name can be similar to. The key is a hash of the digits of the
+    /// existing name (0 if digits may differ), and the position in the list is its length in characters.
     candidates: HashMap<u64, Vec<Vec<u32>>>,
     requires_same_digits: bool,
     longest: usize,
@@ -89,13 +91,13 @@ pub(crate) struct NameSearch {
 }
 
 impl NameSearch {
-    /// Searches the names that each of these may have been meant to be, up to a third of its characters.
+    /// Searches names that a user may have meant by these misspelled names: up to a third of the characters may differ.
     pub(crate) fn for_typos<'a>(names: impl IntoIterator<Item = &'a str>) -> NameSearch {
         NameSearch::new(names, false, |length| (length / 3).clamp(1, MAX_EDITS).min(length.saturating_sub(1)))
     }
 
-    /// Searches the names that these names may be misspellings of: the same digits, and at most one edit, or two in a name of
-    /// at least eight characters.
+    /// Searches names that these new names may be misspellings of. Such a name has the same digits, and differs by at most
+    /// one edit, or by two if the new name has at least eight characters.
     pub(crate) fn for_lookalikes<'a>(names: impl IntoIterator<Item = &'a str>) -> NameSearch {
         NameSearch::new(names, true, |length| if length < 8 { 1 } else { 2 })
     }
@@ -114,7 +116,7 @@ impl NameSearch {
             folded: Vec::new(),
         };
         for (number, name) in (0..).zip(names) {
-            // Keeps the index of a name that is too long to be compared, without letting it take part.
+            // Adds a name that is too long to `wanted` only, so that the indices fit, but not to `candidates`.
             let digits = search.fold(name, MAX_CHARS);
             let folded = std::mem::take(&mut search.folded);
             let most = most(folded.len());
@@ -130,8 +132,8 @@ impl NameSearch {
         search
     }
 
-    /// Writes the lower-case characters of a name to `folded`. Returns the digits that a near name must have, or `None` if
-    /// the name has more than `longest` characters.
+    /// Writes the lower-case characters of a name to `folded`. Returns a hash of its digits, or 0 if digits may differ.
+    /// Returns `None` if the name has more than `longest` characters.
     fn fold(&mut self, name: &str, longest: usize) -> Option<u64> {
         self.folded.clear();
         let mut digits = 0;
@@ -150,7 +152,8 @@ impl NameSearch {
         Some(digits)
     }
 
-    /// Compares a name with those of the search. Calls `found` with the index and the edits for each one that it is near to.
+    /// Compares an existing name with the wanted ones. Calls `found` for each wanted name that is similar to it, with the
+    /// index of the wanted name and the number of edits.
     pub(crate) fn compare(&mut self, name: &str, mut found: impl FnMut(usize, usize)) {
         // A character has one to four bytes, so most long texts are skipped without decoding them.
         if name.len() > self.longest * 4 || self.comparisons_left == 0 {

@@ -205,7 +205,7 @@ pub fn check_arguments(name: &str, args: &Value) -> Result<()> {
         let wrong = Error::invalid(format!("wrong arguments of `{name}`: {}", error.message));
         let known = argument_paths(name);
         let given = place.rsplit('.').next().unwrap_or_default();
-        // An item of a list, and an argument that the tool has, are wrong for another reason than their names.
+        // Suggests a similar name only for an unknown argument. A known argument and an item of a list have a wrong value.
         let wrong = match known.contains(&place) || place.contains('[') {
             true => wrong,
             false => suggest::with_suggestion(wrong, given, known.iter().map(String::as_str)),

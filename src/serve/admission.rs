@@ -51,7 +51,7 @@ pub(crate) struct Admission {
     /// Limit for requests that list files, jobs or folders, or that count files.
     pub(crate) lists: ConcurrencyLimit,
     pub(crate) metrics: Metrics,
-    /// Keys of the TCP port; `None` without authentication.
+    /// API keys that the TCP port accepts; `None` without authentication.
     pub(crate) keys: Option<Arc<Authenticator>>,
     /// Certificate of the TCP port; `None` without TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,

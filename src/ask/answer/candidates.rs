@@ -15,7 +15,8 @@ use crate::model::Tier;
 
 /// Number of best hits whose passages may provide an answer.
 const MAX_HITS: usize = 4;
-/// Maximum number of text units to embed, and of words in all of them: embedding may take half of the time of an answer.
+/// Maximum number of text units to embed, and of words in all of these units, because embedding can take half of the time
+/// of an answer. Further units are dropped.
 const MAX_EMBEDDED_UNITS: usize = 16;
 const MAX_EMBEDDED_WORDS: usize = 300;
 /// Maximum number of words of one unit that are embedded; the rest of the unit is cut off.
@@ -27,7 +28,7 @@ const VERBATIM_BONUS: f32 = 4.0;
 const EVIDENCE_BONUS: f32 = 4.0;
 /// Maximum number of characters of a quote of text that a skill found (a form or table); longer text is cut.
 const MAX_EVIDENCE_CHARS: usize = 300;
-/// Maximum wait for the vectors of the units; after that, the units stay in the order of their words' scores.
+/// Maximum wait for the vectors of the text units; after that, the units keep the order that their words give.
 const EMBED_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// A text unit (sentence, list item, table row etc.) of a passage that may answer the question.

@@ -9,9 +9,10 @@ use crate::model::AnswerOutcome;
 const MAX_QUOTES: usize = 3;
 /// Maximum number of characters in all quotes together; the first quote may be longer.
 const MAX_QUOTE_CHARS: usize = 490;
-/// A further unit of the best unit's hit is quoted if its score is at most this much below the best score.
+/// A further text unit (sentence, table row) from the same hit as the best unit is quoted if its score is at most this much
+/// below the best score.
 const MAX_SCORE_GAP_SAME_HIT: f32 = 2.5;
-/// A unit of another hit is quoted if its score is at most this much below the best score.
+/// A text unit of another hit is quoted if its score is at most this much below the best score.
 const MAX_SCORE_GAP_OTHER_HIT: f32 = 0.7;
 /// Minimum probability, for the outcome `answered`, that the best quote is right; below it, quotes are related passages
 /// only.

@@ -1,6 +1,6 @@
-//! Reads requests as language models write them: fields under their other names, a form that another field or the fields
-//! themselves name, and filters beside the field that holds them. Accepts what can mean one thing only; everything else
-//! reaches the validator as it is, which rejects it.
+//! Corrects requests as language models write them: replaces aliases of fields by the names of the fields, sets `form` if
+//! another field or the set of fields implies it, and moves filters from the top level into the object that must contain
+//! them. Changes only what has a single meaning; everything else is left for the validator to reject.
 
 use serde_json::{Map, Value};
 
@@ -36,8 +36,8 @@ fn insert_once(fields: &mut Map<String, Value>, name: String, value: Value) -> A
     }
 }
 
-/// Moves the name of the form to the field `form`, from another field that names it or from the fields that only one form
-/// takes. Also moves the schema of EXTRACT out of `form`, and removes a `verb` that repeats the verb.
+/// Sets the field `form`, if another field such as `type` contains the name of the form, or if only one form has the given
+/// fields. Also moves the schema of EXTRACT from `form` to `schema`, and removes a field `verb` that repeats the verb.
 pub(crate) fn name_form(verb: &'static Verb, given: &mut Map<String, Value>) {
     let is_own_verb = |it: &Value| it.as_str().and_then(verbs::verb) == Some(verb);
     if !verb.forms.iter().any(|it| it.fields.iter().any(|field| field.name == "verb"))
@@ -67,7 +67,8 @@ pub(crate) fn name_form(verb: &'static Verb, given: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the only form that takes all the given fields and needs no others, if a given field is one of its own.
+/// Returns the form that has all the given fields and requires no others, if only one form fits, and if at least one given
+/// field is not common to all verbs.
 fn implied_form(verb: &'static Verb, given: &Map<String, Value>) -> Option<&'static Form> {
     let mut names: Vec<&str> = given.iter().filter(|it| !it.1.is_null()).map(|it| it.0.as_str()).collect();
     names.extend(given.get("constraints").and_then(Value::as_object).into_iter().flatten().map(|it| it.0.as_str()));
@@ -88,7 +89,7 @@ fn implied_form(verb: &'static Verb, given: &Map<String, Value>) -> Option<&'sta
     }
 }
 
-/// Returns the fields under their own names. A name that none of the fields has stays.
+/// Replaces aliases by the names of the fields. A name that is neither a field nor an alias stays unchanged.
 ///
 /// # Errors
 /// A field is given under two names.
@@ -104,10 +105,10 @@ pub(crate) fn rename_fields(fields: &[Field], given: Map<String, Value>) -> ApiR
     Ok(named)
 }
 
-/// Moves filters of EXTRACT and constraints of DETECT into the field that holds them, if they stand beside it.
+/// Moves filters of EXTRACT from the top level of the request into `filters`, and constraints of DETECT into `constraints`.
 ///
 /// # Errors
-/// A filter is given beside the field and in it.
+/// A filter is given both at the top level and in the object.
 pub(crate) fn nest_fields(form: &'static Form, given: &mut Map<String, Value>) -> ApiResult<()> {
     let holds_fields = |it: &&Field| matches!(it.kind, FieldKind::Object(_) | FieldKind::SchemaFilters);
     let Some(holder) = form.fields.iter().find(holds_fields) else { return Ok(()) };
@@ -129,13 +130,14 @@ pub(crate) fn nest_fields(form: &'static Form, given: &mut Map<String, Value>) -
     Ok(())
 }
 
-/// Parses a text that holds a JSON object, as models write nested objects; returns every other value unchanged.
+/// Parses a text that contains a JSON object, because models write nested objects as text; returns any other value
+/// unchanged.
 pub(crate) fn parse_object(value: Value) -> Value {
     let object = value.as_str().filter(|it| it.trim_start().starts_with('{'));
     object.and_then(|it| serde_json::from_str(it).ok()).filter(Value::is_object).unwrap_or(value)
 }
 
-/// Returns the fields of a management call under their own names; `form` of VIEW becomes `action`.
+/// Replaces aliases in a management call by the names of the fields; in a VIEW call, also renames `form` to `action`.
 ///
 /// # Errors
 /// A field is given twice.

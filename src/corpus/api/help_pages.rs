@@ -29,11 +29,12 @@ pub(in crate::corpus) const MANAGEMENT_SAMPLES: &[(&str, &str, &str)] = &[
     ("SCHEMA", "", r#"{"verb":"COMPARE"}"#),
 ];
 
-/// Verbs that need one of several fields, which the tables cannot express, with these fields.
+/// Verbs that need one of two fields, each with these two fields. The tables in `crate::verbs` cannot express that.
 const ONE_OF: [(&str, &str); 3] =
     [("INGEST", "paths or urls"), ("DELTA", "since or baseline"), ("EXPLAIN_FAILURE", "id or file")];
 
-/// Highest bound of a number that a page gives; a higher one keeps out only mistakes.
+/// Highest upper bound of a number that a help page shows. A number with a higher bound is shown as `number`, because its
+/// bound only rejects mistakes.
 const MAX_SHOWN_BOUND: i64 = 50_000;
 
 /// Returns the page on all verbs: each with its forms, each form with the fields that it needs.

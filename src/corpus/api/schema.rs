@@ -19,8 +19,8 @@ pub fn all_schemas() -> Vec<Value> {
     VERBS.iter().chain(MANAGEMENT_CALLS).map(schemas_of_verb).collect()
 }
 
-/// Returns the schemas of all verbs and management calls without descriptions, which would be more prose than an answer may
-/// have. The schemas of one verb have them.
+/// Returns the schemas of all verbs and management calls. Leaves out their descriptions, which would exceed the limit on
+/// prose in an answer; a request for the schemas of one verb returns them with descriptions.
 pub fn all_schemas_without_descriptions() -> Value {
     let mut all = Value::Array(all_schemas());
     drop_descriptions(&mut all);

@@ -173,7 +173,8 @@ fn check_flag(path: &str, value: &Value) -> ApiResult<Value> {
     }
 }
 
-/// Checks a time. A time ago becomes the date and time that it is now, so that the stored request means the same later.
+/// Checks a time. Replaces a relative time such as `7 days` by the date and time that it denotes now, so that the stored
+/// request keeps its meaning.
 fn check_moment(path: &str, value: &Value) -> ApiResult<Value> {
     const WANTED: &str = "a date such as 2024-01-31, or a time ago such as `7 days`";
     let text = value.as_str().ok_or_else(|| type_error(path, WANTED))?;
@@ -387,7 +388,7 @@ fn check_detect(request: &ValidRequest) -> ApiResult<()> {
     let field = request.nested_field("constraints", "field").and_then(Value::as_str);
     match (request.form.name, field) {
         ("anomalies", Some(field)) => drop(filter::numeric_field(field)?),
-        // A name that is not a metadata field is a field of statements, which needs no check.
+        // Accepts any other name: the trend then counts the statements of this kind, e.g. `conclusion`.
         ("trends", Some(field)) if filter::field_by_name(field).is_some() => drop(filter::numeric_field(field)?),
         _ => {}
     }

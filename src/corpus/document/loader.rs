@@ -22,7 +22,8 @@ use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Rea
 /// Maximum number of session snapshots kept in memory.
 const MAX_CACHED_SNAPSHOTS: usize = 4;
 
-/// Maximum bytes of a text file that is also read as a whole, to find exact locations of its blocks.
+/// Maximum bytes of a text file that is also read as a whole, to find exact locations of its blocks. In a larger file, a
+/// block has only the location that the parser gives.
 const MAX_RAW_BYTES: u64 = 4 << 20;
 
 /// The services that the corpus API is built on.

@@ -27,7 +27,7 @@ const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\
 
 const YEAR: &str = r"(?:(?:1[6-9]|20)\d\d[a-z]?|n\.d\.|in press|forthcoming)";
 
-/// Pattern of a party of a court case, or of the name of a ship in its place.
+/// Pattern of the name of a party of a court case; the party may be a ship.
 const PARTY: &str = r"(?:\p{Lu}[\p{L}’'.&-]*|&)(?:,?\s+(?:\p{Lu}[\p{L}’'.&-]*|&|of|the|for|and|de)){0,6}";
 
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {

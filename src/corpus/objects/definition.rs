@@ -12,7 +12,7 @@ use crate::corpus::objects::reference::is_reference_heading;
 use crate::corpus::objects::term::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
 
-/// Minimum confidence of a sentence that clearly defines a term.
+/// Minimum confidence of a definition in a quoted sentence; below it, the sentence may be a saying that defines nothing.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
 /// The mark of a clause at the start of a line, e.g. `(a) `.

@@ -40,5 +40,5 @@ impl Object {
     }
 }
 
-/// The objects of a document, by name of their schema.
+/// The objects of a document (tables, quotes, citations etc.), by name of their schema.
 pub(crate) type Objects = BTreeMap<String, Vec<Object>>;

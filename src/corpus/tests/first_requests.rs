@@ -113,7 +113,7 @@ fn overview_names_every_needed_field() {
             assert!(needed.chain([form.name]).all(|it| line.contains(it)), "{line}");
         }
     }
-    // A verb whose fields are all optional, and that has no forms, needs one of some fields.
+    // These verbs require one of two optional fields, which the overview lists as `(a or b)`.
     for verb in ["INGEST", "DELTA", "EXPLAIN_FAILURE"] {
         let line = overview.lines().find(|it| it.starts_with(verb)).unwrap();
         let names = line.split(['(', ')']).nth(1).unwrap().split(" or ").collect::<Vec<_>>();

@@ -95,8 +95,8 @@ fn count_by_part(changes: &[Value]) -> Value {
     json!(counts)
 }
 
-/// Counts the objects of a schema that only one document has; `None` if there are none. Objects that differ only in their
-/// location count as equal.
+/// Counts the objects of a schema, e.g. tables or quotes, that only one document has; `None` if there are none. Objects that
+/// differ only in their location count as equal.
 fn object_changes(one: &CorpusDocument, other: &CorpusDocument, schema: &str) -> Option<Value> {
     let listed = |paper: &CorpusDocument| -> Vec<String> {
         let objects = paper.parsed.objects.get(schema).into_iter().flatten();

@@ -16,7 +16,7 @@ use crate::corpus::results::parse_stored;
 use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, UnreadDocument};
 use crate::model::FileId;
 
-/// Confidence below which an object is reported as unclear.
+/// Confidence below which an object (a table, a definition etc.) in a result is reported as unclear.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
 /// Confidence below which a whole result is reported as an issue.
@@ -214,7 +214,7 @@ fn evidence_files(envelope: &Value) -> Vec<Value> {
     evidence.filter_map(|it| it.get("file").cloned()).collect()
 }
 
-/// Returns the issue type and the recommendation for a type of unknown.
+/// Returns the issue type and the recommendation for an entry of a result's `unknowns` (missing information) of this type.
 fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "no_objects" => ("incomplete_coverage", "these documents contain no such object"),
@@ -272,7 +272,8 @@ fn explain_unknowns(explained: &mut Explanation<'_>) {
     explain_unknowns_in_data(explained);
 }
 
-/// Reports the unknowns that SUMMARIZE decision-inputs has in its data, one issue for each type.
+/// Reports missing information (`unknowns`) that a result of SUMMARIZE decision-inputs has in its data: one issue for each
+/// type.
 fn explain_unknowns_in_data(explained: &mut Explanation<'_>) {
     let envelope = explained.envelope;
     let all = envelope["data"]["unknowns"].as_array().into_iter().flatten();

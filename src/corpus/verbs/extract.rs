@@ -1,4 +1,4 @@
-//! The verb EXTRACT: returns the objects of a schema that pass the filters of the request.
+//! The verb EXTRACT: returns the objects of one schema, e.g. all tables or quotes, that pass the filters of the request.
 
 use serde_json::{Value, json};
 

@@ -170,7 +170,8 @@ impl CorpusApi {
         })
     }
 
-    /// Starts the index jobs. All pages share a folder, which is indexed without `full`, so that old pages are not reread.
+    /// Starts the index jobs. All fetched pages share one folder; its job does not set `full` (read unchanged files again),
+    /// so that old pages are not read again.
     async fn start_index_jobs(&self, run: &IngestRun) -> ApiResult<Vec<JobSnapshot>> {
         let request = |paths: Vec<String>, full: bool| IndexRequest {
             paths,

@@ -31,7 +31,7 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
     };
     let mut withheld = 0;
     remove_advice(&mut answer.data, &mut withheld);
-    // Remove parameters with advice: they repeat texts of the request.
+    // Remove parameters that contain advice: they repeat texts of the request, and no summary may contain advice.
     answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.push_unknown(

@@ -5,7 +5,7 @@ use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::{FieldSource, FieldType, FieldValue, Filter, FilterField};
 use crate::model::ContentHash;
 
-/// The metadata of one file: the requested catalog columns, and the facts of its content.
+/// The metadata of one file: the requested catalog columns, and the facts (counts, flags, dates) found in its text.
 pub(crate) struct FilterRow<'a> {
     pub(crate) row: &'a PredicateRow,
     pub(crate) columns: &'a [Column],
@@ -34,7 +34,8 @@ impl FilterRow<'_> {
     }
 }
 
-/// Returns the catalog columns that these filters need; for facts, the content hash, by which facts are looked up.
+/// Returns the catalog columns that these filters need. For a filter on facts, this is the content hash, by which the facts
+/// of a file are looked up.
 pub(crate) fn needed_columns(filters: &[Filter]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for field in filters.iter().flat_map(|it| it.fields()) {

@@ -78,7 +78,8 @@ impl CorpusApi {
         Ok(Selection::session(&self.scope, self.session_snapshot(session).await?))
     }
 
-    /// Returns the ids of the selected files, judged by the facts that are already known.
+    /// Returns the ids of the selected files. Filters on facts (counts, flags, dates in the text) use only facts that are
+    /// already known; no file is parsed.
     pub(crate) async fn select_files(&self, selection: &Selection) -> ApiResult<Vec<FileId>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let selected = blocking(move || {
@@ -139,7 +140,8 @@ impl CorpusApi {
         file_names::find_file(&known, source, "source").map(drop)
     }
 
-    /// Returns the files whose facts the filters need and that were never parsed. For a session, there are none.
+    /// Returns the files that must be parsed first, because the filters need their facts and these are not known. None for a
+    /// session, which uses only the facts recorded with it.
     pub(crate) async fn files_without_facts(
         &self,
         selection: &Selection,

@@ -1,7 +1,8 @@
 //! Loads and deletes sessions.
 //!
-//! A session is answered from its own rows and its stored parsed documents. If a document is no longer stored, its file is
-//! parsed again, but only if the file still has the content hash recorded in the session: newer text is never used.
+//! A request on a session uses the files and the parsed documents that were stored with the session. If a document is no
+//! longer stored, its file is parsed again, but only if the file still has the content hash recorded in the session: newer
+//! text is never used.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +27,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::model::FileId;
 
-/// Creates a document from a file of a session and its document as parsed when the session was made.
+/// Creates the document of a file as it was when the session was made; `reading` is the parsed document from that time.
 fn document_then(file: &SessionFile, reading: Arc<ParsedDocument>) -> Option<CorpusDocument> {
     Some(CorpusDocument {
         file: file.file,
@@ -126,7 +127,8 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
     }
 }
 
-/// Splits the files of a session into stored documents and files to parse again; also returns the remaining budget.
+/// Splits the files of a session into stored documents and files to parse again. Also returns what the stored documents
+/// leave of the memory budget.
 fn split_stored(
     reader: &DocumentLoader,
     past: &SessionSnapshot,

@@ -13,7 +13,8 @@ use crate::graph::tools::io_chain::IO;
 use crate::graph::{node_names, scc};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
-/// Maximum number of unknown nodes for which the refusal names the near ones, because each is compared with all nodes.
+/// Maximum number of unknown nodes for which a refusal suggests similarly spelled nodes, because each is compared with all
+/// nodes of the graph.
 const MAX_HINTS: usize = 20;
 /// Maximum number of edges in one change; a larger change is an error.
 const MAX_EDGES: usize = 10_000;
@@ -55,7 +56,8 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
 /// # Errors
 /// `NotFound` if the graph has the type of an id, but not the id.
 pub(crate) fn replace_printed_ids(view: &View, part: &mut GraphPart, format: GraphFormat) -> Result<()> {
-    // In lines of text each end of an edge is a node of the change too, so only nodes of JSON are definitions.
+    // Only a change in JSON defines nodes. In a change as text, the ends of each edge are also listed as nodes, which does
+    // not define them.
     let nodes = part.nodes.iter().filter(|_| format != GraphFormat::Text);
     let defined: HashSet<String> = nodes.map(|it| it.key.clone()).collect();
     let key = |text: &str| -> Result<Option<String>> {
@@ -118,7 +120,7 @@ pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     refused
 }
 
-/// Returns the sentences with near nodes for the first [`MAX_HINTS`] of these unknown nodes.
+/// Returns, for the first [`MAX_HINTS`] of these unknown nodes, a sentence that suggests similarly spelled nodes.
 fn unknown_messages(view: &View, ids: impl Iterator<Item = String>) -> HashMap<String, String> {
     let mut first: Vec<String> = Vec::new();
     for id in ids {
@@ -143,7 +145,7 @@ fn unknown_messages(view: &View, ids: impl Iterator<Item = String>) -> HashMap<S
 struct IoEdges<'a> {
     view: &'a View,
     relations: Vec<u16>,
-    /// Nodes that only the change has, numbered after those of the graph.
+    /// Nodes that are in the change but not in the graph, by key; their numbers follow those of the graph's nodes.
     new: HashMap<&'a str, NodeIx>,
     keys: Vec<&'a str>,
     added: HashMap<NodeIx, Vec<NodeIx>>,

@@ -13,17 +13,18 @@ use crate::graph::snapshot::view::View;
 use crate::graph::tools::io_chain::IO;
 use crate::model::{GraphEdge, GraphNode, GraphPart};
 
-/// Maximum number of new nodes that are compared with the old ones. More take longer than the write of the change.
+/// Maximum number of new nodes that are compared with the old ones; of further ones only a note reports that they were not
+/// compared. Comparing more would take longer than writing the change.
 const MAX_COMPARED: usize = 200;
-/// Minimum number of characters of a name that can look like another one; all shorter names look alike.
+/// Names with fewer characters are not compared, because all short names look alike.
 const MIN_CHARS: usize = 4;
-/// Maximum number of old nodes that are listed for a new one.
+/// Maximum number of similarly spelled old nodes that are listed for a new node.
 const MAX_OLD: usize = 3;
-/// Maximum number of warnings of each kind, because they are to be read.
+/// Maximum number of warnings of each kind, so that a user can read them all; further ones are left out.
 const MAX_WARNINGS: usize = 20;
 
-/// Adds to an answer what is suspicious about a change: `similar_nodes`, a list of `{node, near}`, and `warnings`, a list of
-/// sentences. An answer about a change without suspicion stays as it is.
+/// Adds the warnings about a change to the answer: `similar_nodes`, a list of `{node, near}`, and `warnings`, a list of
+/// sentences. Adds neither field if there are no warnings.
 pub(crate) fn add_warnings(view: &View, part: &GraphPart, answer: &mut Value) {
     let new: Vec<&GraphNode> = part.nodes.iter().filter(|it| view.snapshot.node_by_key(&it.key).is_none()).collect();
     let (similar, mut warnings) = similar_nodes(view, &new);
@@ -73,7 +74,8 @@ fn similar_nodes(view: &View, new: &[&GraphNode]) -> (Vec<Value>, Vec<String>) {
     (listed.map(row).collect(), (!is_whole).then(|| note.to_string()).into_iter().collect())
 }
 
-/// Returns whether an old and a new node do not have semantic ids with different numbers, which are meant to differ.
+/// Returns whether a new node may be a misspelled old one, by the numbers at the end of their semantic ids: false if both
+/// have a number and the numbers differ, because then the nodes are different on purpose.
 fn has_same_number(view: &View, old: NodeIx, new_key: &str) -> bool {
     match (semantic_id::number(view.snapshot.key(old)), semantic_id::number(new_key)) {
         (Some(old), Some(new)) => old == new,
@@ -81,7 +83,7 @@ fn has_same_number(view: &View, old: NodeIx, new_key: &str) -> bool {
     }
 }
 
-/// Returns warnings about types of new nodes that the graph does not have but that are near to one that it has.
+/// Returns a warning for each type of a new node that the graph lacks, but that is spelled similarly to an existing type.
 fn unknown_types(view: &View, new: &[&GraphNode]) -> Vec<String> {
     let types: BTreeSet<&str> = new.iter().map(|it| it.entity_type.as_str()).filter(|it| *it != PLAIN_TYPE).collect();
     let unknown = types.into_iter().filter(|it| node_names::visible_types(view, it).is_empty());
@@ -91,7 +93,7 @@ fn unknown_types(view: &View, new: &[&GraphNode]) -> Vec<String> {
         .collect()
 }
 
-/// Returns warnings about relations that the graph does not have but that are near to one that it has.
+/// Returns a warning for each relation that the graph lacks, but that is spelled similarly to an existing relation.
 fn unknown_relations(view: &View, edges: &[GraphEdge]) -> Vec<String> {
     let relations: BTreeSet<&str> = edges.iter().map(|it| it.relation.as_str()).collect();
     let unknown = relations.into_iter().filter(|it| node_names::visible_relations(view, it).is_empty());

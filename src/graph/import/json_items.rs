@@ -57,7 +57,8 @@ impl<'a> Importer<'a> {
         importer
     }
 
-    /// Adds the nodes, sorted by their numbers in the file, so that each gets its number; nodes without one are last.
+    /// Adds the nodes in the order of their numbers in the file, so that each gets its number; nodes without a number are
+    /// added last.
     pub(super) fn add_nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {

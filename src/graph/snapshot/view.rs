@@ -143,7 +143,7 @@ impl View {
         self.with_matching_value("name", |value| value.to_lowercase() == folded)
     }
 
-    /// Returns the visible entities that have the symbol as their name or key.
+    /// Returns the visible entities whose name or key is the string with this symbol.
     pub(crate) fn called(&self, symbol: Symbol) -> impl Iterator<Item = NodeIx> {
         let keyed = self.snapshot.node_with_key(symbol);
         let named = self.snapshot.nodes_with_name(symbol).iter().copied().filter(move |it| Some(*it) != keyed);

@@ -1,5 +1,5 @@
-//! The `graph_query` tool, for models that change a graph: lists edges or nodes, checks whether an edge exists, reports the
-//! io chain of a function chain.
+//! The `graph_query` tool, for models that change a graph: lists edges or nodes, checks whether an edge exists, and reports
+//! the steps of a function chain along its `io` edges (io chain).
 //!
 //! Requests and results name entities by their keys, which are semantic ids such as `ReviewFeedback.FL.001` if possible.
 
@@ -104,7 +104,7 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Runs the query that the arguments describe. The answer has notes about names in it that the graph does not have.
+/// Runs the query that the arguments describe. Notes in the answer report each name in the arguments that the graph lacks.
 ///
 /// # Errors
 /// `InvalidArgument` for a missing, empty or unsuitable filter; `NotFound` for an unknown function chain.
@@ -161,7 +161,8 @@ fn nodes_by_id(view: &View, id: &str) -> Vec<NodeIx> {
     keyed.map_or_else(|| node_names::resolve(view, id), |it| vec![it])
 }
 
-/// The filters, with the entities, types and relations that they denote. Notes tell which of them the graph does not have.
+/// The entities, types and relations that the filters denote; `None` for a filter that is not set. Notes report each name
+/// in a filter that the graph lacks.
 struct Selection {
     sources: Option<Vec<NodeIx>>,
     targets: Option<Vec<NodeIx>>,
@@ -174,7 +175,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Resolves the filters, except a semantic id with `*` if that `is_pattern`: the query for nodes compares it with all.
+    /// Resolves the filters. With `is_pattern`, does not resolve the semantic id: it contains `*`, and the query for nodes
+    /// compares it with the ids of all nodes.
     fn new(view: &View, filters: &Filters, is_pattern: bool) -> Selection {
         let ids = |id: &Option<String>| id.as_deref().map(|it| nodes_by_id(view, it));
         let types = |name: &Option<String>| name.as_deref().map(|it| node_names::visible_types(view, it));
@@ -215,13 +217,14 @@ impl Selection {
     }
 }
 
-/// A pattern of names that ignores case: with `*` for any text, or else a part of the name.
+/// A pattern for names, which ignores case. With `*`, which stands for any text, it must match the whole name; without `*`,
+/// the name must contain it.
 struct NamePattern {
     folded: String,
 }
 
 impl NamePattern {
-    /// Takes `.*` as `*` too, because models write regular expressions.
+    /// Compiles a pattern. Treats `.*` like `*`, because models write regular expressions.
     fn new(pattern: &str) -> NamePattern {
         NamePattern { folded: pattern.to_lowercase().replace(".*", "*") }
     }
@@ -304,7 +307,7 @@ fn candidates(view: &View, selection: &Selection) -> Vec<EdgeIx> {
         (Some(sources), Some(targets)) => {
             leaving(sources).into_iter().filter(|it| targets.contains(&snapshot.target(*it))).collect()
         }
-        // An id without the id of a target selects the edges that begin or end there.
+        // With a semantic id but without a target id, selects the edges that begin or end at this node.
         (Some(nodes), None) => [leaving(nodes), reaching(nodes)].concat(),
         (None, Some(targets)) => reaching(targets),
         (None, None) => match &selection.relations {

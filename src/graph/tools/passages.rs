@@ -276,7 +276,7 @@ fn hit_json(it: &SearchHit) -> Value {
     let absolute = it.metadata.get("absolute_path").and_then(Value::as_str).unwrap_or(&it.path);
     let anchor = it.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     add_citation(&mut value, &it.path, absolute, &anchor);
-    // A hit by the name of a file has no chunk; its citation is its id.
+    // Uses the citation as the id of a hit that was found by its file name, because such a hit has no chunk id.
     let chunk = it.metadata.get("chunk_ids").and_then(|it| it[0].as_str().map(String::from));
     value["id"] = chunk.as_ref().map_or_else(|| value["citation"].clone(), |it| json!(it));
     if let Some(chunk) = chunk {

@@ -1,4 +1,5 @@
-//! Tells what a plugin printed when that is no response of the protocol, and what was expected instead.
+//! Error messages for a plugin whose output is not a response of the plugin protocol: what it printed, and what was
+//! expected.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +10,8 @@ const MAX_FIELDS: usize = 6;
 /// Maximum number of characters of a field name in an error message.
 const MAX_FIELD_CHARS: usize = 40;
 
-/// Fields of messages of other protocols, with the name of the message. The first row whose fields are all present counts.
+/// Descriptions of messages of other protocols, each with the fields that such a message has. The first row whose fields
+/// are all in the output is used.
 const OTHER_PROTOCOLS: [(&[&str], &str); 14] = [
     (&["jsonrpc"], "a JSON-RPC message, as MCP has it"),
     (&["choices"], "an OpenAI chat completion (`choices`)"),
@@ -27,7 +29,7 @@ const OTHER_PROTOCOLS: [(&[&str], &str); 14] = [
     (&["name", "arguments"], "a bare tool call (`name`, `arguments`)"),
 ];
 
-/// Fields of a response that belong to other tasks than the one that was asked.
+/// The fields of responses to all tasks, to recognize a response to another task than the one that was given.
 const RESPONSE_FIELDS: [&str; 7] =
     ["query_ir_v1", "axql", "answer", "added_proposals", "schema_hint_updates", "tool_call", "final_answer"];
 
@@ -37,7 +39,7 @@ pub(super) struct Expected {
     pub(super) task: &'static str,
     /// The response must have one of these fields.
     pub(super) fields: &'static [&'static str],
-    /// Whether the response may also have none of them.
+    /// Whether a response without any of these fields is valid too.
     pub(super) may_be_empty: bool,
 }
 
@@ -55,7 +57,7 @@ pub(super) fn parse_output(output: &[u8]) -> Result<Value, String> {
     if text.is_empty() {
         return Err("printed nothing".into());
     }
-    // Quotes one line, because the error is one sentence.
+    // Replaces line breaks in the quoted output by spaces, because the error message is one sentence.
     let on_one_line = |it: char| if it.is_whitespace() || it.is_control() { ' ' } else { it };
     let shown: String = text.chars().take(MAX_QUOTED_CHARS).map(on_one_line).collect();
     Err(match describe_text(text) {
@@ -65,7 +67,7 @@ pub(super) fn parse_output(output: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// Returns what a text that is not one JSON document is, if that can be told.
+/// Describes an output that is not a single JSON document, e.g. `2 JSON documents`; `None` if its form is not recognized.
 fn describe_text(text: &str) -> Option<String> {
     if ["data:", "event:"].iter().any(|it| text.starts_with(it)) {
         return Some("a stream of server-sent events".into());
@@ -76,7 +78,7 @@ fn describe_text(text: &str) -> Option<String> {
     if text.starts_with("```") {
         return Some("a code fence around its answer".into());
     }
-    // Counts no bare numbers and words, because a sentence may begin with one.
+    // Counts only objects and arrays as JSON documents, because a sentence may begin with a number or `true`.
     let is_document = |it: &serde_json::Result<Value>| matches!(it, Ok(Value::Object(_) | Value::Array(_)));
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let whole = documents.by_ref().take_while(is_document).count();
@@ -89,7 +91,7 @@ fn describe_text(text: &str) -> Option<String> {
 }
 
 impl Expected {
-    /// Returns what the task expects, as the end of a sentence.
+    /// Describes the response that the task expects, as the end of a sentence.
     pub(super) fn sentence(&self) -> String {
         let fields: Vec<String> = self.fields.iter().map(|it| format!("`{it}`")).collect();
         let fields = match fields.split_last() {
@@ -99,7 +101,7 @@ impl Expected {
         format!("the task `{}` expects one JSON object with {fields}", self.task)
     }
 
-    /// Returns what a JSON value is that is no response to the task; `None` if it may be one.
+    /// Describes a JSON value that cannot be a response to the task, e.g. `a JSON list`; `None` if it may be a response.
     pub(super) fn describe_other(&self, value: &Value) -> Option<String> {
         let map = match value {
             Value::Object(map) => map,
@@ -126,7 +128,7 @@ impl Expected {
     }
 }
 
-/// Returns whether an object has at most remarks, which is a response that proposes nothing.
+/// Returns whether an object has no field except `notes`: such a response proposes nothing.
 fn is_empty_response(map: &Map<String, Value>) -> bool {
     map.iter().all(|(name, value)| name == "notes" || value.is_null())
 }

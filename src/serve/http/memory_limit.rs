@@ -82,8 +82,8 @@ impl MessageBudget {
     }
 }
 
-/// Returns the length of a gRPC message from its header, where the length follows the compression byte. tonic checks the
-/// length too, but reports `OUT_OF_RANGE`, which also stands for an invalid number.
+/// Returns the length of a gRPC message from its header, where the length follows the compression byte. tonic also rejects
+/// long messages, but with the status `OUT_OF_RANGE`, which a client cannot tell from an invalid number.
 fn announced_length(first: &[u8]) -> Option<usize> {
     let length = first.get(1..5)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(length)).ok()

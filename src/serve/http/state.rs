@@ -71,7 +71,7 @@ pub(crate) struct HttpState {
     pub(super) db_path: PathBuf,
     pub(super) warehouse_root: Option<PathBuf>,
     pub(super) vector_backend: String,
-    /// The toolsets that `/mcp` lists besides the tools for files.
+    /// The toolsets (`graph`, `corpus`) whose tools `/mcp` lists in addition to the tools for files.
     pub(super) mcp_tools: Toolsets,
 }
 

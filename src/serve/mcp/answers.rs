@@ -1,4 +1,5 @@
-//! Answers of the tools for files: as short text with places, and as data for clients that ask for it.
+//! Formats the results of the MCP tools for files: as short text with locations, or as JSON for clients that set
+//! `structured`. A `Page` is the part of a result that one call asked for.
 
 use std::fmt::Write;
 
@@ -14,14 +15,14 @@ use crate::model::{
 use crate::serve::mcp::arguments::Page;
 use crate::serve::mcp::page::{Entry, Listing};
 
-/// Maximum number of characters of an excerpt in data: about a paragraph.
+/// Maximum number of characters of an excerpt in a JSON result: about a paragraph; a longer excerpt is cut.
 const MAX_EXCERPT_CHARS: usize = 600;
-/// Maximum number of rows that are named as evidence of a value.
+/// Maximum number of table rows that are named as evidence of a computed value; `…` stands for further ones.
 const MAX_NAMED_ROWS: usize = 5;
-/// Maximum number of characters of a table row in text.
+/// Maximum number of characters of a table row in a text result; a longer row is cut.
 const MAX_ROW_CHARS: usize = 300;
 
-/// Returns the quotes of an answer and its hits, beginning at the hit where the page starts.
+/// Returns the quotes of an answer, and its hits from the hit on at which the requested page starts.
 pub(super) fn answer(response: &AskResponse, page: &Page) -> Result<Listing> {
     let start = page.start as usize;
     let mut head = compact::answer_lines(response);
@@ -46,7 +47,7 @@ pub(super) fn answer(response: &AskResponse, page: &Page) -> Result<Listing> {
     let entries: Vec<Entry> = match (page.is_first, compact::is_answered(response)) {
         (true, true) => compact::listed_hits(response).take(MAX_NAMED_HITS).map(named).collect(),
         (true, false) => compact::listed_hits(response).map(passages).collect(),
-        // Later parts have the weak hits too.
+        // Later pages also list the weak hits, which the first page leaves out.
         (false, _) => response.hits.iter().enumerate().skip(start).map(passages).collect(),
     };
     let quoted = response.answer.iter().flat_map(|it| &it.quotes).map(|it| u64::from(it.hit)).max();
@@ -69,7 +70,7 @@ fn hit_data(hit: &SearchHit) -> Value {
     })
 }
 
-/// Returns a page of a list of files, of `total` in all.
+/// Returns one page of a list of files; `total` is the number of files on all pages.
 pub(super) fn files(files: &[FileRecord], total: u64, page: &Page) -> Result<Listing> {
     let entries = files.iter().map(FileEntry::from).enumerate().map(|(number, file)| -> Result<Entry> {
         let state = file.reason.map_or(file.state.name().into(), |it| format!("{}: {}", file.state.name(), it.name()));
@@ -97,7 +98,8 @@ pub(super) fn files(files: &[FileRecord], total: u64, page: &Page) -> Result<Lis
     })
 }
 
-/// Returns the values, groups and rows of a table, beginning at the group or row where the page starts.
+/// Returns the result of a table query: its values, and its groups, or rows if there are none, from the one on at which
+/// the requested page starts.
 pub(super) fn table(answer: TableResponse, page: &Page) -> Result<Listing> {
     let start = page.start as usize;
     let is_grouped = !answer.groups.is_empty();
@@ -125,7 +127,8 @@ pub(super) fn table(answer: TableResponse, page: &Page) -> Result<Listing> {
     })
 }
 
-/// Returns the table as data without the list that is paged. The rows of groups stay only where they fit.
+/// Returns the JSON of a table result without the list that is paged: the groups, or the rows if there are no groups. With
+/// groups, the rows are also removed if they would take more than half of the page.
 fn table_data(answer: &TableResponse, page: &Page) -> Result<Map<String, Value>> {
     let mut value = serde_json::to_value(answer).map_err(Error::internal)?;
     let data = value.as_object_mut().map(std::mem::take).unwrap_or_default();
@@ -188,10 +191,11 @@ fn row_text(row: &TableRow) -> String {
     compact::one_line(&format!("{}: {}", row.place, row.cells.join(" | ")))
 }
 
-/// Characters of an answer with text of a file besides its blocks: the cursor, and names of fields in data.
+/// Characters reserved in a result with the text of a file for everything but its blocks: the cursor and the JSON keys.
 const READING_CHARS: usize = 160;
 
-/// Returns a part of a file's text that fits into the page. Shortens `reading`, which has at most as many characters.
+/// Returns the part of a file's text that fits on the page. Cuts the end of `reading`, whose text alone may fill the page,
+/// to leave space for the locations and problems.
 pub(super) fn reading(mut reading: Reading, page: &Page) -> Listing {
     let problems: Vec<String> =
         reading.problems.iter().map(|it| format!("problem: {}", compact::one_line(it))).collect();
@@ -202,7 +206,7 @@ pub(super) fn reading(mut reading: Reading, page: &Page) -> Listing {
         }
         false => 0,
     };
-    // The place of a block can be as long as its text, so the text is shortened until all fits.
+    // Shortens the text until it fits with the locations of its blocks, which can be as long as the text.
     loop {
         let size: usize = reading.blocks.iter().map(|it| size_of_block(it, page)).sum();
         let length: u64 = reading.blocks.iter().map(|it| it.text.chars().count() as u64).sum();
@@ -238,7 +242,7 @@ fn size_of_block(block: &ReadingBlock, page: &Page) -> usize {
     }
 }
 
-/// Keeps this many characters of a reading.
+/// Keeps the first `chars` characters of the text, and drops the blocks after them.
 fn shorten(reading: &mut Reading, chars: u64) {
     let mut left = chars as usize;
     for block in &mut reading.blocks {
@@ -305,7 +309,7 @@ pub(super) fn status(status: &Status) -> Listing {
     }
 }
 
-/// Returns the state of a job.
+/// Formats the state of an index job: its progress and its errors.
 pub(super) fn job(report: &JobReport) -> Listing {
     let job = &report.job;
     let mut line = format!("job {}: {}, {} of {} files", job.job_id, job.state.name(), job.files_done, job.files_total);

@@ -1,5 +1,5 @@
-//! The arguments of a tool call. Models and clients send names of other servers: a wrong name is answered with the right
-//! one, and extras that mean nothing are ignored.
+//! Parses the arguments of a call of an MCP tool. Models often use argument names of other servers: the error for such a
+//! name suggests vic's name. Additional arguments without an effect, such as `reasoning`, are ignored.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::graph::suggest;
 use crate::serve::mcp::cursor;
 
-/// Arguments that every tool with an answer of any length takes.
+/// Arguments of every tool that returns its result in pages: the size of a page, where it starts, and its format.
 pub(super) const PAGE_FIELDS: [&str; 3] = ["max_chars", "cursor", "structured"];
 
 /// Returns the schemas of the [`PAGE_FIELDS`], by name.
@@ -24,10 +24,11 @@ pub(super) fn page_fields() -> JsonObject {
     PAGE_FIELDS.into_iter().map(String::from).zip(schemas).collect()
 }
 
-/// Bounds of `max_chars`: the shorter limit leaves room for one passage, the longer one is some 5,000 tokens.
+/// Allowed values of `max_chars`. The lowest leaves space for one passage; the highest is about 5,000 tokens.
 pub(super) const CHARS: RangeInclusive<u64> = 200..=20_000;
 
-/// Names that models use for an argument of vic: the argument, and its other names.
+/// For each argument of vic, the names that models use for it instead. A call with such a name fails with a hint that
+/// gives vic's name.
 const OTHER_NAMES: [(&str, &[&str]); 11] = [
     (
         "query",
@@ -51,7 +52,8 @@ const OTHER_NAMES: [(&str, &[&str]); 11] = [
     ("add", &["toolset", "toolsets", "enable", "name"]),
 ];
 
-/// Extras of clients and models that change nothing. Names that begin with `_` are ignored too, e.g. `_meta`.
+/// Additional arguments that clients and models send, and that vic ignores. It also ignores names that begin with `_`,
+/// e.g. `_meta`.
 const IGNORED: [&str; 10] = [
     "explanation",
     "reason",
@@ -65,49 +67,49 @@ const IGNORED: [&str; 10] = [
     "session_id",
 ];
 
-/// Which part of an answer to return, and how.
+/// The page of a result that a call asks for: where it starts, its size and its format.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// Where the list of the answer continues; 0 is its beginning.
+    /// Position in the result at which the page starts: the index of an entry, or of a character of a text.
     pub(super) start: u64,
-    /// Whether this is the first part, with what stands before the list.
+    /// Whether this is the first page, which also has the lines before the list, e.g. the quotes of an answer.
     pub(super) is_first: bool,
-    /// Maximum number of characters of the answer.
+    /// Maximum number of characters of the page.
     pub(super) max_chars: usize,
-    /// Whether the answer is data instead of text.
+    /// Whether the result is returned as JSON instead of text.
     pub(super) structured: bool,
-    /// Fingerprint of the call, for the cursor of the next part.
+    /// Hash of the tool and its arguments, which the cursor of the next page repeats, so that it fits no other call.
     pub(super) call: [u8; 6],
 }
 
-/// The arguments of one call, with known names only.
+/// The arguments of one call of a tool, after unknown names were rejected.
 #[derive(Debug)]
 pub(super) struct Arguments(JsonObject);
 
 impl Arguments {
-    /// Checks the names of the arguments of a tool that takes `fields`.
+    /// Checks the argument names of a call; `fields` are the names that the tool has.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name that has a value, with the right name if there is one.
+    /// `InvalidArgument` if an argument with an unknown name has a value; the hint gives the name that was probably meant.
     pub(super) fn new(tool: &str, fields: &[&str], mut given: JsonObject) -> Result<Arguments> {
         given.retain(|name, value| fields.contains(&name.as_str()) || !is_harmless(name, value));
         let unknown = given.keys().find(|it| !fields.contains(&it.as_str()));
         unknown.map_or(Ok(()), |name| Err(unknown_argument(tool, fields, name)))?;
-        // Models fill in arguments that they do not need with empty text.
+        // Removes empty values, because models send arguments that they do not need as empty text.
         given.retain(|_, value| !value.is_null() && *value != "");
         Ok(Arguments(given))
     }
 
-    /// Takes the arguments of a tool that checks their names itself, without extras of the client.
+    /// Takes arguments whose names the tool itself will check; removes those that begin with `_`, which clients add.
     pub(super) fn unchecked(mut given: JsonObject) -> Arguments {
         given.retain(|name, _| !name.starts_with('_'));
         Arguments(given)
     }
 
-    /// Takes the arguments that select a part of the answer.
+    /// Removes the arguments that select a page of the result, and returns them.
     ///
     /// # Errors
-    /// `InvalidArgument` for a value out of bounds, and for a cursor that is not one of this call.
+    /// `InvalidArgument` if a value is out of bounds, or if the cursor does not belong to a call with these arguments.
     pub(super) fn take_page(&mut self, tool: &str) -> Result<Page> {
         let call = cursor::fingerprint(tool, &self.0);
         let start = self.text("cursor")?.map(|it| cursor::decode(&call, &it)).transpose()?;
@@ -123,7 +125,7 @@ impl Arguments {
         })
     }
 
-    /// Returns a text argument.
+    /// Returns a text argument; `None` if it is missing.
     pub(super) fn text(&self, name: &'static str) -> Result<Option<String>> {
         match self.0.get(name) {
             None => Ok(None),
@@ -133,13 +135,13 @@ impl Arguments {
         }
     }
 
-    /// Returns a text argument that the tool cannot do without.
+    /// Returns a required text argument; a missing one is an error.
     pub(super) fn required(&self, name: &'static str) -> Result<String> {
         self.text(name)?.ok_or_else(|| Error::invalid(format!("`{name}` is missing")).field(name))
     }
 
-    /// Returns a number, also from text such as `"5"`. A value out of range is refused instead of changed, so that the
-    /// model notices.
+    /// Returns a number, which may be written as text such as `"5"`. A value out of range is an error and is not adjusted
+    /// to the range, so that the model learns of its mistake.
     pub(super) fn number(&self, name: &'static str, range: RangeInclusive<u64>) -> Result<Option<u64>> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         let number = match value {
@@ -153,7 +155,7 @@ impl Arguments {
         })
     }
 
-    /// Returns whether a flag is set.
+    /// Returns a boolean argument; false if it is missing.
     pub(super) fn flag(&self, name: &'static str) -> Result<bool> {
         match self.0.get(name) {
             None => Ok(false),
@@ -169,7 +171,7 @@ impl Arguments {
         self
     }
 
-    /// Returns the arguments that are left as JSON.
+    /// Returns the remaining arguments as JSON.
     pub(super) fn into_json(self) -> JsonObject {
         self.0
     }
@@ -201,7 +203,8 @@ fn unknown_argument(tool: &str, fields: &[&str], name: &str) -> Error {
     Error::invalid(format!("`{tool}` has no argument `{name}`")).field(name.to_string()).hint(hint)
 }
 
-/// Filters that other servers take as arguments, with the operator of the question that vic has for them.
+/// Names of filter arguments of other servers, each list with an example of the operator that vic has instead. The hint of
+/// the error says to write this operator into `query`.
 const FILTERS: [(&str, &[&str]); 5] = [
     ("ext:pdf path:Contracts after:2024-03", &["filter", "filters"]),
     ("ext:pdf", &["ext", "extension", "extensions", "file_type", "filetype", "type", "types"]),

@@ -1,5 +1,6 @@
-//! Cursors: where a bounded answer continues. A cursor is opaque text with a version, the time, the position, and a
-//! fingerprint of the call that it belongs to; the client repeats the arguments of that call beside it.
+//! Cursors of MCP results that are returned in pages. A cursor encodes the position at which the next page starts, with a
+//! version, the time, and a hash (fingerprint) of the call. For the next page, the client repeats the call and adds the
+//! cursor.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,17 +14,17 @@ use crate::error::{Error, Result};
 /// Version of the format of a cursor; a cursor of another version is refused.
 const VERSION: u8 = 1;
 
-/// How long a cursor is valid. Longer than the pause between two calls of a session; after it, indexed changes have
-/// probably moved what follows.
+/// How long a cursor is valid: longer than the pause between two calls of a session. An older cursor is rejected, because
+/// changes of the index since then may have moved the entries of the next page.
 const MAX_AGE: Duration = Duration::from_secs(3_600);
 
-/// Length of the fingerprint in bytes: enough to tell the calls of a session apart.
+/// Length in bytes of the fingerprint (hash) of a call: enough to distinguish the calls of a session.
 const FINGERPRINT: usize = 6;
 
 /// Length of a cursor in bytes: version, minutes since the epoch, position, fingerprint.
 const LENGTH: usize = 1 + 4 + 8 + FINGERPRINT;
 
-/// Returns the cursor at a position of the answer to a call.
+/// Returns the cursor for the page of a call's result that starts at `position`.
 pub(super) fn encode(call: &[u8; FINGERPRINT], position: u64) -> String {
     encode_at(call, position, SystemTime::now())
 }
@@ -36,10 +37,10 @@ fn encode_at(call: &[u8; FINGERPRINT], position: u64, time: SystemTime) -> Strin
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Returns the position of a cursor of this call.
+/// Returns the position in a cursor, if the cursor belongs to the call with this fingerprint.
 ///
 /// # Errors
-/// `InvalidArgument` for a cursor of another call, version or program, and for one that is too old.
+/// `InvalidArgument` if the cursor is from another call, another version of vic or another program, or is too old.
 pub(super) fn decode(call: &[u8; FINGERPRINT], cursor: &str) -> Result<u64> {
     decode_at(call, cursor, SystemTime::now())
 }
@@ -76,10 +77,10 @@ fn minutes(time: SystemTime) -> u32 {
     u32::try_from(seconds / 60).unwrap_or(u32::MAX)
 }
 
-/// Arguments that may differ between the calls of one answer.
+/// Arguments that may differ between the calls for the pages of one result.
 const FREE_ARGUMENTS: [&str; 2] = ["cursor", "max_chars"];
 
-/// Returns the fingerprint of a call: of the tool and its arguments, in any order.
+/// Returns the fingerprint of a call: a hash of the tool and its arguments, which does not depend on their order.
 pub(super) fn fingerprint(tool: &str, arguments: &JsonObject) -> [u8; FINGERPRINT] {
     let mut sorted: Vec<(&String, &Value)> =
         arguments.iter().filter(|(name, value)| !FREE_ARGUMENTS.contains(&name.as_str()) && !value.is_null()).collect();

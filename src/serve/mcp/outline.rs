@@ -59,7 +59,7 @@ fn write_item(out: &mut String, item: &Value, depth: usize) {
     }
 }
 
-/// Returns the text of a value that fits in the line of its name: a scalar, or a list of short scalars.
+/// Returns the text of a value that is written on the same line as its key: a scalar, or a list of scalars of one line.
 fn flat_text(value: &Value) -> Option<String> {
     match value {
         Value::Array(items) if items.iter().all(is_short) => {

@@ -1,5 +1,5 @@
-//! Cuts an answer to the part that a call asked for: at most `max_chars` characters, as text or as data, with a cursor for
-//! the rest.
+//! Cuts a result of an MCP tool to the page that a call asked for: at most `max_chars` characters, as text or JSON, with a
+//! cursor by which the client gets the next page.
 
 use std::borrow::Cow;
 
@@ -11,32 +11,32 @@ use crate::error::{Error, Result};
 use crate::serve::mcp::arguments::Page;
 use crate::serve::mcp::cursor;
 
-/// Characters kept free for the line with the cursor.
+/// Characters of each page that are reserved for the line with the cursor.
 const CURSOR_CHARS: usize = 80;
 
-/// An answer before it is cut: what stands before a list, and the list.
+/// A result before it is cut to a page: lines before and after a list, and the list.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Lines before the list; only in the first part of the answer.
+    /// Lines before the list; shown only on the first page.
     pub(super) head: Vec<String>,
-    /// Lines after the list, e.g. warnings; only in the first part of the answer, and never cut for entries.
+    /// Lines after the list, e.g. warnings; shown only on the first page, where they have priority over entries.
     pub(super) tail: Vec<String>,
-    /// The answer as data, without the list.
+    /// The fields of the JSON result, without the list.
     pub(super) data: Map<String, Value>,
-    /// Name of the list in the data.
+    /// JSON key of the list.
     pub(super) name: Cow<'static, str>,
-    /// The entries of the list, beginning where the page starts.
+    /// The entries of the list from the start of the page on.
     pub(super) entries: Vec<Entry>,
-    /// Where the list continues after the last entry; `None` at its end.
+    /// Position at which the list continues after the last of `entries`; `None` if nothing follows.
     pub(super) rest: Option<u64>,
 }
 
-/// One entry of a list.
+/// One entry of a list, as text or as JSON (`data`).
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) text: String,
     pub(super) data: Value,
-    /// Where the list continues after this entry.
+    /// Position of the entry after this one; the cursor holds it if the page ends here.
     pub(super) next: u64,
 }
 
@@ -51,13 +51,13 @@ impl Entry {
 }
 
 impl Listing {
-    /// Skips the entries before the position where a page starts.
+    /// Removes the entries before the position `start`.
     pub(super) fn starting_at(mut self, start: u64) -> Listing {
         self.entries.retain(|it| it.next > start);
         self
     }
 
-    /// Returns the part of the answer that the page selects.
+    /// Returns the result cut to the page.
     pub(super) fn cut(self, page: &Page) -> Result<CallToolResult> {
         if page.structured { self.cut_data(page) } else { Ok(self.cut_text(page)) }
     }
@@ -73,7 +73,7 @@ impl Listing {
         let mut shown = 0;
         for entry in &self.entries {
             let needed = count(&entry.text) + 1;
-            // The first entry of a later part is shortened instead of left out, so that every part advances.
+            // Shortens a first entry that is too long instead of leaving it out, so that a page is never empty.
             if needed > left && (shown > 0 || is_first && !parts.is_empty()) {
                 break;
             }
@@ -117,7 +117,7 @@ impl Listing {
     }
 }
 
-/// Returns data that is not a list.
+/// Returns JSON as a result without cutting it.
 ///
 /// # Errors
 /// `InvalidArgument` if it is longer than the page.
@@ -125,7 +125,7 @@ pub(super) fn whole_data(data: Value, page: &Page) -> Result<CallToolResult> {
     if json_chars(&data) > page.max_chars {
         return Err(too_long(page));
     }
-    // The protocol asks for the data as text too, for clients that do not read structured content.
+    // `structured` also adds the JSON as text, as MCP asks for clients that do not read structured content.
     Ok(CallToolResult::structured(data))
 }
 
@@ -135,7 +135,7 @@ fn too_long(page: &Page) -> Error {
         .hint("raise `max_chars`, or omit `structured`: text continues with a cursor")
 }
 
-/// Returns the part of a long text that the page selects, cut at the end of a line where there is one.
+/// Returns the page of a long text. Cuts it at the end of a line, if a line ends in the second half of the page.
 pub(super) fn cut_long_text(text: &str, page: &Page) -> CallToolResult {
     let start = usize::try_from(page.start).unwrap_or(usize::MAX);
     let rest = text.char_indices().nth(start).map_or("", |(at, _)| &text[at..]);
@@ -150,7 +150,8 @@ pub(super) fn cut_long_text(text: &str, page: &Page) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(format!("{part}\nmore: repeat the call with cursor {next}"))])
 }
 
-/// Returns the lines that fit into `room` characters, the last one shortened, without the others.
+/// Returns the first lines that fit into `room` characters. The first line that does not fit is shortened, and all lines
+/// after it are dropped.
 fn fit(lines: Vec<String>, room: usize) -> Vec<String> {
     let mut left = room;
     let mut kept = Vec::new();

@@ -31,7 +31,7 @@ const INSTRUCTIONS: &str = "vic searches the user's files on this machine: `ask`
 #[derive(Clone)]
 pub(crate) struct McpServer {
     source: BackendSource,
-    /// The toolsets that are listed besides the tools for files.
+    /// The toolsets (`graph`, `corpus`) whose tools are listed in addition to the tools for files.
     sets: Arc<watch::Sender<Toolsets>>,
 }
 
@@ -44,12 +44,12 @@ enum BackendSource {
 }
 
 impl McpServer {
-    /// Returns the server of one session, in which the client can add toolsets.
+    /// Returns the server for one session, in which the client can add a toolset (a group of tools).
     pub(super) fn session(backend: Arc<dyn Backend>, sets: Toolsets) -> McpServer {
         McpServer { source: BackendSource::Fixed(backend), sets: Arc::new(watch::Sender::new(sets)) }
     }
 
-    /// Returns the server of independent requests. Its tools are always the same.
+    /// Returns the server for requests without a session, as over HTTP. Its list of tools never changes.
     fn stateless(sets: Toolsets) -> McpServer {
         McpServer { source: BackendSource::Request, sets: Arc::new(watch::Sender::new(sets)) }
     }
@@ -62,7 +62,7 @@ impl McpServer {
         *self.sets.borrow()
     }
 
-    /// Returns whether the list of tools can change: in a session that lacks a toolset.
+    /// Returns whether the list of tools can change: only in a session, and only while a toolset can still be added.
     fn can_change(&self) -> bool {
         self.is_session() && self.toolsets() != Toolsets::ALL
     }
@@ -84,7 +84,7 @@ impl McpServer {
         }
     }
 
-    /// Returns the error for a tool of a toolset that is not listed.
+    /// Returns an error that says how to turn on the toolset of a tool, if that toolset is off.
     fn check_is_listed(&self, tool: &str) -> Result<()> {
         let Some(set) = specs::toolset_of(tool) else { return Ok(()) };
         let listed = self.toolsets();
@@ -108,7 +108,7 @@ impl McpServer {
             let both = sets.with(added);
             std::mem::replace(sets, both) != both
         });
-        // A client of a newer revision of the protocol is told by its subscription, see `listen`.
+        // Notifies only clients of older revisions of the protocol; newer ones subscribe to changes, see `listen`.
         if is_new && context.protocol_version().is_none_or(|it| it.has_initialize()) {
             let told = context.peer.notify_tool_list_changed().await;
             told.unwrap_or_else(|error| tracing::debug!("the client was not told of the new tools: {error}"));
@@ -161,7 +161,7 @@ impl ServerHandler for McpServer {
         self.can_change().then(|| SubscriptionFilter::builder().tools_list_changed().build())
     }
 
-    /// Tells the client of each change of the list of tools until it ends its subscription.
+    /// Notifies the client of each change of the list of tools, until the client ends its subscription.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut sets = self.sets.subscribe();
         while context.accepted().tools_list_changed == Some(true) {
@@ -214,7 +214,7 @@ impl ServerHandler for McpServer {
         })
     }
 
-    /// There are no prompts: the protocol tells a client that by this error.
+    /// Returns `method not found`, by which the protocol tells a client that this server has no prompts.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,

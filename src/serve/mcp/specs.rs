@@ -1,5 +1,5 @@
-//! The tools that MCP lists: those for files always, those of a toolset on request. A client pays for this list before its
-//! first question, so schemas are short and answers have no schemas.
+//! The list of MCP tools: always the tools for files, and the tools of the toolsets `graph` and `corpus` on request. This
+//! list takes tokens of the model before its first question, so schemas are short, and results have no schemas.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::serve::mcp::corpus;
 /// Name of the tool that adds a toolset to a session.
 pub(super) const ADD_TOOLSET: &str = "toolset";
 
-/// Returns the listed tools. `can_add` is whether the session can add a toolset, which a request over HTTP cannot, as
-/// nothing is kept between two of them.
+/// Returns the listed tools. `can_add` says whether the client can add a toolset; over HTTP it cannot, because the server
+/// keeps no state between two requests.
 pub(super) fn listed(sets: Toolsets, can_add: bool) -> Vec<Tool> {
     let mut tools = file_tools();
     tools.extend((can_add && sets != Toolsets::ALL).then(|| toolset_tool(sets.missing())));
@@ -28,14 +28,14 @@ pub(super) fn listed(sets: Toolsets, can_add: bool) -> Vec<Tool> {
     tools
 }
 
-/// Returns the toolset of a tool that is not in the list.
+/// Returns the toolset that has a tool; `None` for the tools for files, which are always listed.
 pub(super) fn toolset_of(tool: &str) -> Option<Toolsets> {
     let is_graph = graph::tools::has_tool(tool);
     let is_corpus = corpus::verb_of_tool(tool).is_some();
     (is_graph || is_corpus).then_some(Toolsets { graph: is_graph, corpus: is_corpus })
 }
 
-/// Returns the names of the tools of toolsets.
+/// Returns the names of the tools in these toolsets.
 pub(super) fn names_of(sets: Toolsets) -> Vec<String> {
     let graph = graph::tools::specs().into_iter().filter(|_| sets.graph).map(|it| it.name);
     let corpus = corpus::tools().into_iter().filter(|_| sets.corpus).map(|it| it.name.into_owned());
@@ -123,7 +123,7 @@ fn toolset_tool(missing: Toolsets) -> Tool {
         .with_annotations(ToolAnnotations::new().read_only(true))
 }
 
-/// Returns a tool for the graph. The graph checks its arguments; the page fields are those of MCP.
+/// Returns the MCP tool for a tool of the graph: adds the arguments that select a page, which the graph does not know.
 fn graph_tool(mut spec: crate::model::ToolSpec) -> Tool {
     if let Some(fields) = spec.parameters["properties"].as_object_mut() {
         fields.extend(page_fields());
@@ -132,7 +132,7 @@ fn graph_tool(mut spec: crate::model::ToolSpec) -> Tool {
     Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(ToolAnnotations::new().read_only(true))
 }
 
-/// Returns a tool that only reads, and whose answer can be continued.
+/// Returns a read-only tool whose result is returned in pages.
 fn reader(name: &'static str, description: &'static str, fields: Value, required: &[&str]) -> Tool {
     let mut fields = fields;
     if let Some(fields) = fields.as_object_mut() {
@@ -151,7 +151,7 @@ fn tool(name: &'static str, description: &'static str, fields: Value, required: 
     Tool::new(name, description, Arc::new(schema))
 }
 
-/// Returns the schema of a text field; without a description if the name says it all.
+/// Returns the schema of a text field. An empty description is left out, for a field whose name is enough.
 fn text(description: &str) -> Value {
     if description.is_empty() {
         json!({"type": "string"})

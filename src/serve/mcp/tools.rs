@@ -1,4 +1,4 @@
-//! Calls of the MCP tools: checks the arguments, calls the [`Backend`], and returns a part of the answer.
+//! Calls of the MCP tools: checks the arguments, calls the [`Backend`], and returns one page of the result.
 
 use std::fmt::Write;
 
@@ -23,12 +23,12 @@ use crate::{planner, serve::validate};
 const DEFAULT_HITS: u64 = 8;
 /// Maximum number of hits; a larger limit is rejected.
 const MAX_HITS: u64 = 50;
-/// Maximum number of files that are listed by one call; `max_chars` bounds how many of them an answer shows.
+/// Maximum number of files that one call requests from the daemon; how many of them a page shows depends on `max_chars`.
 const MAX_FILES: u64 = 200;
-/// Number of table rows if a request sets no limit: all that a cursor can reach.
+/// Default and maximum of `limit` of a table query. A cursor continues only within these rows.
 const MAX_TABLE_ROWS: u64 = 1_000;
 
-/// Fields of a table query that are accepted though the tool does not list them.
+/// Fields that a table query accepts: those in the tool's schema, and also `decimal` and `head_rows`.
 const TABLE_FIELDS: [&str; 13] = [
     "path",
     "sheet",
@@ -83,7 +83,7 @@ fn error_text(error: &Error) -> String {
     text
 }
 
-/// Takes the arguments of a tool apart: those of the page, and the others.
+/// Checks the argument names of a tool, and separates the arguments that select a page of the result from the others.
 fn parse(tool: &str, fields: &[&str], given: JsonObject) -> Result<(Arguments, Page)> {
     let fields = [fields, &PAGE_FIELDS].concat();
     let mut arguments = Arguments::new(tool, &fields, given)?;
@@ -100,7 +100,7 @@ async fn question(backend: &dyn Backend, tool: &'static str, given: JsonObject) 
         ..AskRequest::default()
     };
     validate::ask(&request)?;
-    // The quotes of an answer are in its first part: what follows are hits.
+    // Later pages only search, because the quotes of the answer are on the first page, and later pages list hits.
     let response = match tool == "ask" && page.is_first {
         true => backend.ask(request).await?,
         false => backend.search(request).await?,
@@ -194,7 +194,7 @@ async fn call_graph_tool(backend: &dyn Backend, name: &str, given: JsonObject) -
     if page.structured { cut_graph_data(answer, &page) } else { Ok(cut_long_text(&outline(&answer), &page)) }
 }
 
-/// Returns a part of the data of a graph tool: its longest list is continued by the cursor.
+/// Returns one page of the JSON result of a graph tool. Only its longest list is split into pages.
 fn cut_graph_data(answer: Value, page: &Page) -> Result<CallToolResult> {
     let Value::Object(mut data) = answer else { return whole_data(json!({"result": answer}), page) };
     let lists = data.iter().filter(|(_, it)| it.is_array());
