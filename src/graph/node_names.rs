@@ -211,8 +211,8 @@ fn shorten(name: &str) -> String {
 }
 
 /// Returns for each unknown name the visible entities whose names or keys are spelled most similarly, nearest first. One
-/// pass over the strings of the graph serves all unknown names. If no string is similar to a name, takes the strings that begin
-/// with this name.
+/// pass over the strings of the graph serves all unknown names. If no string is similar to a name, takes the strings that
+/// begin with this name.
 fn near_nodes(view: &View, names: &[&str]) -> Vec<Vec<NodeIx>> {
     if names.is_empty() {
         return Vec::new();
