@@ -221,7 +221,7 @@ fn inside_of_upkeep() {
     let told = |world: &World| -> Vec<String> {
         let status = world.json(&["status"]);
         let degraded = status["degraded"].as_array().unwrap();
-        degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("upkeep")).collect()
+        degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("maintenance of the index failed")).collect()
     };
     // Waits, because on a busy machine the job ends before the maintenance does.
     world.wait_until("maintenance has failed", RESUME_LIMIT, |it| !told(it).is_empty());
