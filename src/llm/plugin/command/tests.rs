@@ -228,7 +228,10 @@ async fn writable_or_changed_program_is_not_run() {
     assert!(error.code == ErrorCode::PermissionDenied && error.hint.unwrap().starts_with("chmod"), "{}", error.message);
     write(&path, "echo '{\"axql\": \"y\"}'");
     let error = script.ask().await.unwrap_err();
-    assert!(error.code == ErrorCode::PermissionDenied && error.message.contains("not the program that was chosen"), "{error}");
+    assert!(
+        error.code == ErrorCode::PermissionDenied && error.message.contains("not the program that was chosen"),
+        "{error}"
+    );
     std::fs::remove_file(&path).unwrap();
     assert_eq!(script.ask().await.unwrap_err().code, ErrorCode::NotFound);
 }
