@@ -46,8 +46,8 @@ impl IndexState {
         self.maintain_beyond(left).await;
     }
 
-    /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false only if
-    /// the update of the keyword index was skipped or failed; full maintenance schedules its own retry.
+    /// Runs the maintenance that is due, so that at most `left` rows are outside the keyword index. Returns false only
+    /// if the update of the keyword index was skipped or failed; full maintenance schedules its own retry.
     async fn maintain_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
