@@ -274,9 +274,9 @@ impl TableWriter {
         self.target.copy(copies).await
     }
 
-    /// Returns whether chunks may be stored without vectors for now. Not while another model's table answers queries,
-    /// because this table must be complete when it replaces that one. Not in a table too large for memory, because its
-    /// approximate index is built from the existing vectors.
+    /// Returns whether chunks may be stored without vectors for now. Not while the old model's table answers
+    /// queries, because the new table must be complete when it replaces the old one. Not in a table too large for
+    /// memory, because its approximate index is built from the existing vectors.
     pub(crate) fn allows_missing_vectors(&self) -> bool {
         self.old.is_none() && self.target.has_vectors_in_memory()
     }

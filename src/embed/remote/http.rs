@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::egress::{self, HttpClient};
 use crate::error::{Error, ErrorCode, Result};
 
-/// A background request fails if the server is still busy at this many attempts.
+/// A background request fails if the server is still busy after this many attempts.
 pub(super) const MAX_ATTEMPTS: u32 = 5;
 
 /// Maximum bytes of a response; a longer one is an error. Enough for a full request with vectors ten times as long as any

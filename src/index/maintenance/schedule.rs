@@ -80,7 +80,7 @@ impl IndexState {
         let outcome = if may_rewrite { self.maintain_and_switch(&table).await } else { table.prune().await };
         if outcome.is_err() {
             // Prunes old versions after a failure, because files that the failed maintenance wrote may fill the disk.
-            table.prune().await.unwrap_or_else(|error| debug!("cannot prune old versions: {error}"));
+            table.prune().await.unwrap_or_else(|error| debug!("cannot prune old index versions: {error}"));
         }
         let is_done = may_rewrite && outcome.is_ok();
         let rest = MIN_RETRY_DELAY.max(begun.elapsed() * RETRY_FACTOR);

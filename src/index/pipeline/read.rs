@@ -27,8 +27,8 @@ use crate::model::{
 };
 use crate::{files, machine};
 
-/// A worker that reads a file for longer than this is suspected of hanging: nearly all files take less than a tenth of
-/// this time.
+/// An attempt that takes longer than this is recorded on disk at once, because the worker may hang: nearly all files take
+/// less than a tenth of this time.
 const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
 /// Facts about a file that are known after it was read.
