@@ -28,7 +28,7 @@
 //! - [`secrets`]: which files are secrets by name, and which text is a key, a token or a card number; pure.
 //! - [`files`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: the state of every file, in SQLite; one writer.
-//! - [`egress`]: the gate that every request to another machine passes: privacy mode and audit log.
+//! - [`egress`]: checks every request to another machine against the privacy mode, and logs it in the audit log.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
 //! - [`chunk`]: documents to [`model::Chunk`]s; pure.
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
@@ -38,9 +38,9 @@
 //! - [`planner`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep extraction from single files: page layout, OCR, vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
-//! - [`graph`]: references between files, and imported graphs: AxQL, `query_ir_v1`, tools.
+//! - [`graph`]: references between files, and imported graphs; queried in AxQL (text), `query_ir_v1` (JSON) or by tools.
 //! - [`agent`]: a question to an answer with citations; a model proposes tool calls, vic executes them.
-//! - [`corpus`]: the corpus API, which runs a verb on a view to a typed result: eleven verbs, registry, validator, views.
+//! - [`corpus`]: the corpus API: eleven calls (verbs) that take a view (a set of documents) and return a typed result.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, share of peak CPU throughput.

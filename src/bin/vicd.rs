@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             Some("doctor") => doctor(std::env::args().nth(2).as_deref()),
             None => run(),
             Some(other) => Err(Error::invalid(format!("unknown argument `{other}`"))
-                .hint("vicd takes no arguments; set VIC_* variables")),
+                .hint("run it without arguments; set VIC_* variables")),
         };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -29,7 +29,7 @@ const MIGRATION_3: &str = "
 const MIGRATION_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
 /// Format 5 adds the names inside files, the dates of mails, and the full-text index of names, which is filled in the
-/// background. Files whose kind can contain inner names become pending, to be read again.
+/// background. Files whose kind can contain names (attachments, archive members, sheets) become pending, to be read again.
 const MIGRATION_5: &str = "
     ALTER TABLE files ADD COLUMN inner_names TEXT;
     ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;

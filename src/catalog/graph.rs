@@ -15,7 +15,7 @@ use crate::catalog::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, FileId, GraphPart, GraphSource};
 
-/// Largest entity id: ids are part of the API and have 32 bits.
+/// Largest entity id, because ids have 32 bits in the API. Adding an entity fails when all ids are used.
 const MAX_ENTITY_ID: i64 = u32::MAX as i64;
 
 const FORMAT: Format = Format {

@@ -12,7 +12,8 @@ use crate::egress;
 use crate::error::Result;
 use crate::index::Index;
 
-/// Maximum size of the cache of skill results (OCR text etc.): enough for some hundred thousand scanned pages.
+/// Maximum size of the cache of skill results (OCR text etc.): enough for some hundred thousand scanned pages. Beyond it,
+/// the oldest are evicted.
 const EVIDENCE_BYTES: u64 = 512 << 20;
 
 /// The open databases of a data directory.

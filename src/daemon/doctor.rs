@@ -322,8 +322,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Returns the differences between store and catalog. While a daemon runs, it may store a file between reading the
-    /// catalog and reading the store, so that only differences that are found twice count.
+    /// Returns the differences between store and catalog. A running daemon may store a file after `doctor` has read the
+    /// catalog and before it reads the store, so while a daemon runs only differences that are found twice count.
     async fn disagreement(
         &self,
         catalog: &Catalog,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::index;
 use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, display_path, parse_path};
 
-/// Maximum number of latest jobs that are searched for those in the scope.
+/// A restricted caller can list only jobs that are among this many latest jobs of all callers.
 pub(super) const MAX_JOBS: u32 = 1_000;
 
 /// Restricts an index request to the scope and resolves the links in its paths. A request without paths gets the folders
@@ -49,7 +49,8 @@ pub(super) fn visible_jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnap
     jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| mask_job(scope, it)).collect()
 }
 
-/// Compares the paths that [`restrict_request`] resolved, so that listing a thousand jobs needs no disk access.
+/// Returns whether all folders of a job are in the scope. Compares the paths that [`restrict_request`] resolved, so that
+/// listing a thousand jobs needs no disk access.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
     scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&parse_path(it))))

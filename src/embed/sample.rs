@@ -16,7 +16,7 @@ pub fn sample_texts() -> Vec<String> {
     sample_texts_with_lengths(10..=300)
 }
 
-/// Returns texts whose numbers of words are in the range `words`.
+/// Returns texts; the length of each, in words, is in the range `words`.
 pub fn sample_texts_with_lengths(words: RangeInclusive<usize>) -> Vec<String> {
     let vocabulary: Vec<&str> = WORDS.split_whitespace().collect();
     let mut random = Random::new(7);

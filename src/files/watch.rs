@@ -88,7 +88,7 @@ impl Watcher {
     ///
     /// # Errors
     /// When the root cannot be watched, with cause and hint. If a disk does not respond, the watching thread keeps its
-    /// clone of `leash`, whose step count has grown, until the disk responds.
+    /// clone of `leash` until the disk responds. The step count of `leash` is then above 0.
     pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<WalkToken>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);

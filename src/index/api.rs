@@ -32,8 +32,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Starts an indexing job for a caller limited to `scope`, and returns without waiting for the job. A requested
-    /// folder that is in no root becomes a root, if the owner requests it.
+    /// Starts an indexing job for a caller who may see only the files in `scope`, and returns without waiting for the
+    /// job. If the owner requests a folder that is in no root, the folder becomes a root.
     ///
     /// # Errors
     /// A path does not exist, cannot be read or is outside the scope. [`crate::error::ErrorCode::StorageFull`]: there

@@ -7,7 +7,8 @@ use crate::catalog::EvidenceCache;
 use crate::chunk::Chunker;
 use crate::model::{Chunk, ContentHash, Document, SKILLS};
 
-/// Chunk ordinals reserved for each skill in a file, above the ordinals of the file's own text.
+/// Number of chunk ordinals that each skill (deep extraction, such as OCR) has in a file. They follow the ordinals of the
+/// file's own text.
 const ORDINALS_PER_SKILL: u32 = 1 << 24;
 /// Maximum chunks of one skill for one file; further chunks are dropped.
 const MAX_SKILL_CHUNKS: usize = 2_000;

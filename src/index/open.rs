@@ -31,7 +31,8 @@ use crate::index::tables::Tables;
 use crate::index::watch::apply;
 use crate::index::watch::watching::Watching;
 
-/// Maximum vectors in the vector cache: 400,000 of 384 dimensions take about 600 MiB on disk.
+/// Maximum vectors in the vector cache, which evicts the oldest beyond it: 400,000 of 384 dimensions take about 600 MiB on
+/// disk.
 const MAX_CACHED_VECTORS: u64 = 400_000;
 
 impl Index {

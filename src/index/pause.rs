@@ -48,7 +48,7 @@ impl PauseReasons {
 }
 
 impl PauseGate {
-    /// Creates the gate and restores a pause that was requested before a restart.
+    /// Creates the gate at which tasks wait, and restores a pause that was requested before a restart.
     pub(crate) fn open(catalog: &Catalog) -> Result<PauseGate> {
         let asked = catalog.meta_get(PAUSE_KEY)?.and_then(|text| match text.as_str() {
             WITHOUT_END => Some(None),
@@ -57,7 +57,7 @@ impl PauseGate {
         Ok(PauseGate { reasons: watch::Sender::new(PauseReasons { requested: asked, battery: false }) })
     }
 
-    /// Creates a gate that is always open, for queries and tests.
+    /// Creates a gate at which no task ever waits, for queries and tests.
     pub(crate) fn always_open() -> PauseGate {
         PauseGate { reasons: watch::Sender::default() }
     }

@@ -153,8 +153,8 @@ impl IndexState {
         }
         if self.is_new_table_complete().await? {
             if self.pause.pause().is_some() {
-                // Leaves the switch to the maintenance after the pause, because switching rewrites data. Until then the
-                // old table answers queries.
+                // Leaves the switch to the new model's table to the maintenance after the pause, because the switch
+                // rewrites data. Until then the old table answers queries.
                 self.defer_maintenance();
             } else {
                 run.progress.enter(Phase::Finishing);

@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(super) const CHANGES_KEY: &str = "changes";
 /// Key under which the status reports that an indexing run without a job failed.
 pub(super) const INDEXING_KEY: &str = "watch";
-/// Prefix of the message when an indexing run without a job fails.
+/// Prefix of the problem that the status reports when an indexing run without a job fails.
 pub(super) const CANNOT_INDEX: &str = "cannot index the changed files";
 /// Key under which the status reports that chunks of removed files are still in the store.
 pub(super) const TOMBSTONES_KEY: &str = "bury";

@@ -139,7 +139,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expected += files;
     }
 
-    /// Subtracts files that left the pipeline without a result from the number of files sent into it.
+    /// Lowers the number of files sent into the pipeline by `files`, which left the pipeline without a result.
     pub(crate) fn remove_expected(&self, files: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expected = state.expected.saturating_sub(files);

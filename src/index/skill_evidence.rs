@@ -139,8 +139,8 @@ impl IndexState {
             // meanwhile.
             self.runs.changed.notify_one();
         }
-        // `marked` is false if a change made the file pending meanwhile: its old rows and these chunks answer queries
-        // until the file is indexed again.
+        // `marked` is false if a change made the file pending meanwhile. Until the file is indexed again, queries find
+        // its old rows and these chunks.
         Ok(marked)
     }
 

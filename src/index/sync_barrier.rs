@@ -32,8 +32,8 @@ const MAX_URGENT_FILES: usize = 128;
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// Maximum concurrent syncs; further ones are refused. Each sync reads the catalog at least four times a second until
-/// its files are indexed, even after its caller has left. Dozens of programs may write files and sync at once, and
-/// their syncs then end together.
+/// its files are indexed, even after its caller has left. The limit is high, because dozens of programs may write files
+/// and sync at once; their syncs then end together.
 const MAX_SYNCS: usize = 256;
 
 /// One permit per running sync. Shared by the process, which has one index.

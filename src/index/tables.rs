@@ -14,13 +14,14 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
-/// Lower bound of the number of rows that a job may leave outside the keyword index: a query scans them in about 10 ms.
+/// A job updates the keyword index when a quarter of all rows are outside it, but not for fewer rows than this, which a
+/// query scans in about 10 ms.
 const MIN_UNINDEXED_ROWS: u64 = 10_000;
-/// Upper bound of the number of rows that a job may leave outside the keyword index. On a busy machine a query took
-/// seven seconds with 225,000 of a million rows outside the index.
+/// A job always updates the keyword index when more rows than this are outside it. On a busy machine a query took seven
+/// seconds with 225,000 of a million rows outside.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
-/// Maximum number of rows outside the keyword index while queries run. A query opens the file of every commit with such
-/// rows, and each saved file is a commit: 350 of them cost about 3 ms.
+/// While queries run, rows are added to the keyword index when more than this many are outside it. Each saved file is a
+/// commit, and a query opens the file of every commit with rows outside the index: 350 commits cost about 3 ms.
 pub(crate) const ATTENDED_ROWS: u64 = 20;
 /// Maximum fragments of the table while queries run. With more, full maintenance merges them, also during a job.
 const MAX_FRAGMENTS: u64 = 100;
@@ -273,9 +274,9 @@ impl TableWriter {
         self.target.copy(copies).await
     }
 
-    /// Returns whether chunks may be stored without vectors for now. Not while another model's table answers queries,
-    /// because this table must be complete when it replaces that one. Not in a table too large for memory, because its
-    /// approximate index is built from the existing vectors.
+    /// Returns whether chunks may be stored without vectors for now. Not while the old model's table answers
+    /// queries, because the new table must be complete when it replaces the old one. Not in a table too large for
+    /// memory, because its approximate index is built from the existing vectors.
     pub(crate) fn allows_missing_vectors(&self) -> bool {
         self.old.is_none() && self.target.has_vectors_in_memory()
     }

@@ -421,7 +421,7 @@ async fn root_watched_under_old_id_is_taken_over_by_parent() {
     let scene = TestIndex::new().await;
     let (inner, child) = (scene.index.inner.clone(), scene.folder("above/child"));
     let old = scene.index.add_root(&child).await.unwrap();
-    // Watches the absorbed root first, as a long walk does that still has its old record.
+    // Watches the absorbed root before its parent, as a walk does that began before the parent absorbed the root.
     let above = inner.catalog.add_root(&scene.folder("above")).unwrap();
     inner.watch(&old).await;
     inner.watch(&above).await;

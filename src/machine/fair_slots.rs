@@ -37,7 +37,8 @@ impl FairSlots {
         FairSlots::new(all, all / 2)
     }
 
-    /// Limits each caller other than the owner to `each` slots. The total is unlimited here, and is bounded elsewhere.
+    /// Limits each caller other than the owner to `each` slots. Does not limit the total: the code that takes the slots
+    /// has a limit of its own.
     pub fn per_holder(each: usize) -> Arc<FairSlots> {
         FairSlots::new(usize::MAX, each)
     }

@@ -30,7 +30,8 @@ const COMPACT_BATCH_ROWS: usize = 512;
 /// second compaction of 20,000 chunks hung. The limit therefore holds all pages of a table of some 100,000 chunks.
 const COMPACT_READ_AHEAD: u64 = 256 << 20;
 
-/// A compaction counts as hung after this time plus one second per `COMPACT_ROWS_A_SECOND` rows.
+/// After this time plus one second per `COMPACT_ROWS_A_SECOND` rows a compaction counts as hung, and is cancelled and
+/// repeated.
 const COMPACT_TIME: Duration = Duration::from_secs(60);
 /// Number of rows (4 MiB) that even a slow disk reads and writes in a second.
 const COMPACT_ROWS_A_SECOND: u64 = 1_000;

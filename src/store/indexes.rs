@@ -27,7 +27,7 @@ const MERGE_ALL_ROWS: usize = 100_000;
 /// are always merged with new rows.
 const SMALL_PART_ROWS: usize = 20_000;
 
-/// Maximum number of parts of an index after maintenance.
+/// Maintenance merges parts of an index until at most this many are left.
 const MAX_PARTS: usize = 6;
 
 /// In tables of more rows than this, filters by file use an index instead of a scan. A filter for five files then takes

@@ -9,7 +9,8 @@ use crate::catalog::database::DbError;
 use crate::error::Result;
 use crate::model::ContentHash;
 
-/// Maximum number of cached documents that no session uses; each takes about 4 KiB when compressed.
+/// Maximum number of cached documents that no session uses; beyond it, the oldest are deleted. Each takes about 4 KiB when
+/// compressed.
 const MAX_CACHED_DOCUMENTS: i64 = 50_000;
 
 impl CorpusStore {

@@ -24,7 +24,8 @@ const MAX_RESULTS: i64 = 2_000;
 /// A result older than this is deleted.
 const MAX_RESULT_AGE_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
-/// Maximum compressed size of all results together, in bytes.
+/// Maximum compressed size of all results together, in bytes. Beyond it, the oldest results of the owner with the most
+/// bytes are deleted.
 const MAX_RESULTS_BYTES: i64 = 512 << 20;
 
 /// Maximum uncompressed size of a stored value, in bytes; a value that unpacks to more is corrupt.

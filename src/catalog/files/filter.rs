@@ -174,8 +174,8 @@ pub(in crate::catalog) fn path_condition(db: &Transaction<'_>, path: &Path) -> r
     Ok((sql, values))
 }
 
-/// Returns the condition that a file has one of these states. It names the root first, in the column order of the index on
-/// states.
+/// Returns the condition that a file has one of these states. The condition names the root first, so that SQLite uses the
+/// index `files_state`, which begins with the root.
 pub(in crate::catalog) fn states_condition(states: &[FileState]) -> String {
     let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))

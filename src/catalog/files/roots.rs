@@ -17,7 +17,7 @@ pub const ROOT_HINT: &str = "mount the folder or give vic permission to read it;
 
 impl Catalog {
     /// Makes a folder a root. Returns the root that owns its files: the new root, or the outermost root that contains it.
-    /// Nested roots stay in the list of roots, but the new root owns their files until it is removed.
+    /// Roots inside a new root stay in the list of roots, but the new root owns their files until the new root is removed.
     ///
     /// # Errors
     /// When the path does not exist or is not a folder.

@@ -54,8 +54,8 @@ impl Catalog {
     /// the first scan and it would delete an indexed file or implausibly many files.
     ///
     /// Missing rows are deleted only if the walk was complete, not at or below unreadable folders, and only as far as
-    /// `belief` permits; the problem of the root reports the rows that were kept. Ignored files are deleted regardless of
-    /// their number.
+    /// the policy `belief` permits; the problem of the root reports the rows that were kept. Ignored files are deleted
+    /// regardless of their number.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -304,7 +304,8 @@ fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// Comparison of the rows at or below a path with the entries found. Unchanged files, up to a million, are only counted.
+/// Comparison of the rows at or below a path with the entries found. Unchanged files are only counted, because there may
+/// be a million.
 #[derive(Default)]
 struct ScanComparison {
     /// Number of unchanged files.

@@ -58,7 +58,7 @@ impl FileStamp {
 const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
-/// SQL assignments that store the inner names and mail dates of a file.
+/// SQL assignments that store the names inside a file (attachments, archive members, sheets) and its mail dates.
 const SET_CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
 /// Data with which a file is marked as indexed, after its chunks are in the store.

@@ -10,7 +10,7 @@ use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::{AuditRecord, PrivacyMode};
 
-/// Maximum number of records kept, about 10 MiB: the requests of several years.
+/// Maximum number of records, about 10 MiB: the requests of several years. Beyond it, the oldest are deleted.
 const MAX_RECORDS: i64 = 100_000;
 
 const FORMAT: Format = Format {

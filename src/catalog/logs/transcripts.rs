@@ -10,7 +10,7 @@ use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::TranscriptRecord;
 
-/// Maximum number of agent runs kept; each takes about ten kilobytes.
+/// Maximum number of agent runs kept; beyond it, the oldest are deleted. Each takes about ten kilobytes.
 const MAX_TRANSCRIPTS: i64 = 2_000;
 
 const FORMAT: Format = Format {

@@ -17,7 +17,7 @@ use vic_kernels::encoder::{
 /// A query whose bytes are all 128, the offset that is added to signed query values to store them as unsigned bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
 
-/// Maximum width of an attention head.
+/// Maximum width of an attention head; ONNX Runtime runs models with wider heads.
 pub(super) const MAX_WIDTH: usize = 64;
 
 /// Minimum quantisation step of a value vector, because a vector of zeros would have step 0.

@@ -82,7 +82,7 @@ impl EmbeddingTable {
                 WordTable::Half(words) => words.get(range).map(|it| it.convert_to_f32_slice(row)),
                 WordTable::Full(words) => words.get(range).map(|it| row.copy_from_slice(it)),
             };
-            known.ok_or_else(|| Error::internal(format!("token {id} is not in the model's table")))?;
+            known.ok_or_else(|| Error::internal(format!("token id {id} is not in the model's word table")))?;
             row.iter_mut().zip(place).for_each(|(value, place)| *value += place);
         }
         Ok(())

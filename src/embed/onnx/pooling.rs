@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 pub(crate) fn pool_tokens(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
     let kept = recipe.truncate_dim.unwrap_or(width);
     if width == 0 || kept == 0 || kept > width || tokens.is_empty() || !tokens.len().is_multiple_of(width) {
-        return Err(Error::internal(format!("cannot keep {kept} numbers of a model output with {width} per token")));
+        return Err(Error::internal(format!(
+            "cannot truncate vectors to {kept} numbers: the model returned {width} per token; check its `truncate_dim`"
+        )));
     }
     let mut vector = match recipe.pooling {
         Pooling::Cls => tokens[..kept].to_vec(),

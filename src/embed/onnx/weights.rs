@@ -87,7 +87,10 @@ impl Weights {
     pub(crate) fn open(path: &Path) -> Result<Weights> {
         let mut file = File::open(path).io_context("open", path)?;
         let broken = |text: &str| {
-            Error::new(ErrorCode::DataLoss, format!("`{}` is not a safetensors file: {text}", path.display()))
+            Error::new(
+                ErrorCode::DataLoss,
+                format!("`{}` is damaged or not a safetensors file: {text}; download it again", path.display()),
+            )
         };
         let mut length = [0; 8];
         file.read_exact(&mut length).io_context("read", path)?;
@@ -163,7 +166,10 @@ impl Weights {
 
     /// Returns the error that the content of the file is invalid; `text` is the reason.
     pub(crate) fn invalid_model(&self, text: &str) -> Error {
-        Error::new(ErrorCode::DataLoss, format!("`{}` is not a valid BERT model: {text}", self.path.display()))
+        Error::new(
+            ErrorCode::DataLoss,
+            format!("`{}` is damaged or not a BERT model: {text}; download it again", self.path.display()),
+        )
     }
 }
 

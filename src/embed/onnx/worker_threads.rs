@@ -16,8 +16,8 @@ use crate::embed::embedder::Vector;
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
-/// Maximum number of queued passages per thread: enough to keep the thread busy, while memory does not grow with the number
-/// of callers.
+/// Maximum number of queued passages per thread; callers wait to queue more. Enough to keep the thread busy, while memory
+/// does not grow with the number of callers.
 const WAITING_PER_THREAD: usize = 8;
 
 /// A function that computes the vector of a text. Each worker thread creates its own.
@@ -27,7 +27,7 @@ pub(crate) type EmbedFn = Box<dyn FnMut(&str) -> Result<Vector>>;
 pub(crate) struct WorkerThreads {
     queue: Arc<Queue>,
     permits: Arc<Semaphore>,
-    /// The number of the first threads, which serve questions and urgent texts; the others serve passages.
+    /// This many of `threads`, the first ones, serve questions and urgent texts; the others serve passages.
     interactive: usize,
     threads: Vec<JoinHandle<()>>,
 }
@@ -230,7 +230,7 @@ mod tests {
 
     const ONE_OF_EACH: ThreadCounts = ThreadCounts { interactive: 1, passages: 1 };
 
-    /// Makes a model that logs each text and then waits until the gate is unlocked.
+    /// Makes a model that logs each text and then waits until the mutex `gate` is unlocked.
     fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<EmbedFn> + Send + Sync {
         move || {
             let (log, gate) = (log.clone(), gate.clone());
@@ -295,7 +295,7 @@ mod tests {
         let urgent = tokio::spawn(async move {
             futures::future::try_join_all(["a", "bb", "ccc"].map(|it| lanes.embed_urgent(it.into()))).await
         });
-        // Two texts start although the gate holds the first one.
+        // Two texts are logged although the locked `gate` keeps the first one from ending, so they run on two threads.
         while log.lock().unwrap().len() < 2 {
             std::thread::yield_now();
         }

@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use crate::egress::{self, HttpClient};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Maximum number of attempts of a background request while the server is busy.
+/// A background request fails if the server is still busy after this many attempts.
 pub(super) const MAX_ATTEMPTS: u32 = 5;
 
-/// Maximum bytes of a response: enough for a full request with vectors ten times as long as any model's.
+/// Maximum bytes of a response; a longer one is an error. Enough for a full request with vectors ten times as long as any
+/// model's.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Maximum bytes of an error response that are read.

@@ -18,8 +18,8 @@ use crate::index::state::IndexState;
 /// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose the request.
 /// Empty when the purge is done.
 const REQUEST_KEY: &str = "purge_asked_ms";
-/// Catalog key of the request that the last purge served. The graph keeps names from the purged texts, so it purges its
-/// own data when this value changes.
+/// Catalog key of the request that the last purge served. The graph database keeps names of entities in the purged texts,
+/// so the graph purges its own data when this value changes.
 const DONE_KEY: &str = "purge_done_ms";
 /// Interval between checks for a purge request: each reads one row of the catalog.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

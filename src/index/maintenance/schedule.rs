@@ -46,8 +46,8 @@ impl IndexState {
         self.maintain_beyond(left).await;
     }
 
-    /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false only if
-    /// the update of the keyword index was skipped or failed; full maintenance schedules its own retry.
+    /// Runs the maintenance that is due, so that at most `left` rows are outside the keyword index. Returns false only
+    /// if the update of the keyword index was skipped or failed; full maintenance schedules its own retry.
     async fn maintain_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
@@ -80,7 +80,7 @@ impl IndexState {
         let outcome = if may_rewrite { self.maintain_and_switch(&table).await } else { table.prune().await };
         if outcome.is_err() {
             // Prunes old versions after a failure, because files that the failed maintenance wrote may fill the disk.
-            table.prune().await.unwrap_or_else(|error| debug!("cannot prune old versions: {error}"));
+            table.prune().await.unwrap_or_else(|error| debug!("cannot prune old index versions: {error}"));
         }
         let is_done = may_rewrite && outcome.is_ok();
         let rest = MIN_RETRY_DELAY.max(begun.elapsed() * RETRY_FACTOR);

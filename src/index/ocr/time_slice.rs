@@ -26,7 +26,7 @@ const YIELD_AFTER_SECONDS: u32 = 4;
 /// Maximum time of a slice, however low the CPU limit is, because its text becomes searchable only after the slice
 /// ends.
 const MAX_SLICE_TIME: Duration = Duration::from_secs(600);
-/// Maximum worker calls per slice.
+/// Maximum worker calls per slice; pages that are left after them wait for the next slice.
 const MAX_CALLS_PER_SLICE: usize = 100;
 /// Pages requested per worker call, once the pages left are known: a worker opens all of them before it reads the
 /// first.
@@ -34,7 +34,7 @@ const PAGES_PER_CALL: usize = 16;
 /// Maximum bytes of OCR text per file, as for extracted text. OCR of the file ends at the limit.
 const MAX_TEXT_BYTES: usize = 10 << 20;
 
-/// The pool of OCR workers, the throttle of their CPU time, and the gate that a pause closes.
+/// The pool of OCR workers, the throttle of their CPU time, and the gate that reports whether indexing is paused.
 pub(in crate::index) struct OcrWorkers<'a> {
     pub(in crate::index) pool: &'a WorkerPool,
     pub(in crate::index) pace: &'a Throttle,

@@ -49,8 +49,8 @@ pub(crate) async fn commit_batches(
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
-            // With a CPU limit, the task does not rest after a commit: a commit mostly waits for the disk, and a rest
-            // would delay just-saved files.
+            // Sleeps after a commit of a run that is not urgent, but not under a CPU limit: a commit mostly waits for the
+            // disk and takes little CPU time, and the sleep would delay just-saved files.
             if !run.urgent && !machine::budget().is_limited() {
                 run.rest(machine::budget().spend_background(begun.elapsed())).await;
             }

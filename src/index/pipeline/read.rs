@@ -27,8 +27,8 @@ use crate::model::{
 };
 use crate::{files, machine};
 
-/// A worker that reads a file for longer than this is suspected of hanging: nearly all files take less than a tenth of
-/// this time.
+/// An attempt that takes longer than this is recorded on disk at once, because the worker may hang: nearly all files take
+/// less than a tenth of this time.
 const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
 /// Facts about a file that are known after it was read.
@@ -371,8 +371,9 @@ async fn open_and_look_up(pipeline: &Pipeline, run: &Run, record: &FileRecord) -
     Ok(opened.await?.unwrap_or(Err(OpenProblem::Gone)))
 }
 
-/// Returns a hash, unique to this file, for content that was written to while it was read. The text matches no complete
-/// content, so no other file may copy it and no comparison may match it. The write itself requeues the file.
+/// Returns a hash, unique to this file, for a file that was written to while it was read. The text that was read may mix
+/// old and new content, so no other file may copy it, and no later content may count as equal to it. The event of the
+/// write requeues the file.
 fn torn_read_hash(hash: ContentHash, id: FileId) -> ContentHash {
     let told = [hash.0.as_slice(), &id.to_le_bytes(), b"written to while it was read"].concat();
     ContentHash(*blake3::hash(&told).as_bytes())

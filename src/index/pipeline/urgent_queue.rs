@@ -32,8 +32,8 @@ const REFILL_PER_SECOND: f64 = 4.0;
 /// every query would open a table version that it has not cached.
 const RESUME_THRESHOLD: f64 = 32.0;
 
-/// Maximum cost, in tokens, of a small file. Only the refusal of a small file marks the bucket as spent. A single small
-/// file, saved twice a second, is always admitted.
+/// Maximum cost, in tokens, of a small file. Only the refusal of a small file marks the bucket as spent, so that no file
+/// is admitted before `RESUME_THRESHOLD`. A single small file, saved twice a second, is always admitted.
 const SMALL_FILE_COST: f64 = 2.0;
 
 /// Tokens that larger files must leave for small ones, so that a log that is written constantly does not block small
@@ -46,7 +46,7 @@ const BYTES_PER_TOKEN: f64 = 8192.0;
 /// Files larger than this are never admitted: they would not be searchable soon anyway.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum files per urgent run.
+/// Maximum files per urgent run; further files wait for the next one.
 const FILES_PER_RUN: usize = 64;
 
 /// Maximum files examined per reported change: more are a bulk change, left to the background run.

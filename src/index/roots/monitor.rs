@@ -95,8 +95,8 @@ impl RootMonitor {
                 Ok(())
             }
             RootStatus::Away(_) => Ok(()),
-            // Walks a root that has become empty: the walk decides whether its files count as deleted, and reports
-            // that.
+            // Walks a root that has become empty: the walk decides whether its files count as deleted, and the status
+            // reports the decision.
             RootStatus::Empty if root.available && !self.is_start && (is_news || before.is_none()) => {
                 self.walk(root).await
             }

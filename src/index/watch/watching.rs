@@ -113,14 +113,14 @@ impl Watching {
         self.start_watcher()
     }
 
-    /// Watches the parts of a root that are not watched yet. Returns why the root cannot be watched at all. If a thread
-    /// hangs in a folder, it still holds a clone of `leash` afterwards.
+    /// Watches the parts of a root that are not watched yet. Returns why the root cannot be watched at all. If
+    /// the disk of a folder hangs, the watching thread keeps its clone of `leash`, by which the caller detects this.
     pub(crate) fn watch_root(&self, root: &Root, leash: &Arc<WalkToken>) -> Option<String> {
         let watcher = self.watcher()?;
         if !watcher.is_fully_watched(root.id)
             && let Err(problem) = watcher.add(root.id, &root.path, leash)
         {
-            // Returns no problem if the watcher is dead, which is reported once, not for each root.
+            // Returns no problem of this root if the watcher is dead, because the status reports a dead watcher once.
             return watcher.failure().is_none().then_some(problem.0);
         }
         lock(&self.watched).insert(root.id, root.path.clone());

@@ -8,14 +8,15 @@ use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::top_k::TopK;
 use vic_kernels::vectors::{BinaryCodes, QueryCodes};
 
-/// Number of blocks that one task scans, which takes a tenth of a millisecond.
+/// Number of blocks (of eight rows) that one task scans, which takes a tenth of a millisecond.
 const BLOCKS_PER_PART: usize = 1 << 12;
 
-/// Number of blocks, spread over all rows, whose estimates are sampled first to choose the floor of the scan.
+/// Number of blocks, spread over all rows, whose estimates are sampled first. The sample determines the floor of the scan:
+/// rows with lower estimates are skipped.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// The floor is chosen so that about `most * MARGIN_HALVES / 2` rows exceed it. With a filter the sample has fewer rows,
-/// so the margin for a filter is larger.
+/// The floor (lowest useful estimate) is chosen so that about `most * MARGIN_HALVES / 2` rows exceed it. With a filter the
+/// sample has fewer rows, so the margin for a filter is larger.
 const MARGIN_HALVES: usize = 3;
 const FILTER_MARGIN_HALVES: usize = 4;
 
@@ -30,7 +31,7 @@ pub(super) struct CandidateSearch<'a> {
 }
 
 impl CandidateSearch<'_> {
-    /// Returns the `most` rows with the highest estimates, or all if there are fewer, in ascending order.
+    /// Returns up to `most` rows, those with the highest estimates, in ascending order of their row numbers.
     pub(super) fn top(&self, most: usize) -> Vec<u32> {
         let best = self.top_above(self.sampled_floor(most), most);
         if best.len() >= most.min(self.count) {
@@ -40,7 +41,7 @@ impl CandidateSearch<'_> {
         self.top_above(f32::NEG_INFINITY, most).into_rows()
     }
 
-    /// Scans all rows and returns the `most` best whose estimates exceed the floor.
+    /// Scans all rows and returns up to `most` rows, those with the highest estimates above `floor`.
     fn top_above(&self, floor: f32, most: usize) -> TopK {
         let parts = run_in_parts(self.sketch.blocks(), BLOCKS_PER_PART, |blocks| {
             let mut best = TopK::with_floor(floor, most);
@@ -57,9 +58,9 @@ impl CandidateSearch<'_> {
         whole.unwrap_or_else(|| TopK::with_floor(floor, most))
     }
 
-    /// Returns a floor that slightly more than `most` rows probably exceed. Without a floor, keeping and sorting
-    /// unwanted rows takes as long as estimating them. If there are few rows, or many equal ones, the floor may be too
-    /// high.
+    /// Returns an estimate (the floor) that slightly more than `most` rows probably exceed. Without a floor, keeping and
+    /// sorting unwanted rows takes as long as estimating them. If there are few rows, or many equal ones, the floor may
+    /// be too high.
     fn sampled_floor(&self, most: usize) -> f32 {
         let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
         let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);
@@ -90,7 +91,7 @@ impl CandidateSearch<'_> {
 mod tests {
     use super::*;
 
-    /// Whether enough rows exceed the floor that was found by sampling.
+    /// Whether enough rows exceed the floor (minimum estimate) that was found by sampling.
     #[derive(Debug, PartialEq)]
     enum Sample {
         Leads,
@@ -138,12 +139,12 @@ mod tests {
 
     #[test]
     fn misleading_sample_costs_second_scan_but_no_row() {
-        // Every sampled block is full of the best rows, and there are no others.
+        // All of the best rows are in the sampled blocks, so the sample yields a floor that is too high.
         let blocks = 30_000 / 8;
         let step = blocks / SAMPLED_BLOCKS;
         let few = |row: usize| if (row / 8).is_multiple_of(step) { 2.0 + row as f32 * 1e-5 } else { 0.5 };
         check_candidates(30_000, None, 11_000, Sample::Misleads, few);
-        // All rows are equal, so none exceeds the floor.
+        // All rows have the same estimate, which is then the floor, so no row exceeds it.
         check_candidates(30_000, None, 100, Sample::Misleads, |_| 0.5);
     }
 }

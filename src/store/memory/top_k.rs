@@ -10,7 +10,7 @@ pub(super) struct TopK {
     floor: f32,
 }
 
-/// Number of scores that are compared to the floor together.
+/// Number of scores that are compared to `TopK::floor` together.
 const SCORES_AT_ONCE: usize = 8;
 
 /// A score and its row as one integer: integers compare without a branch, and a better rank is a larger integer.

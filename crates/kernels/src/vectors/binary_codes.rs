@@ -32,7 +32,7 @@ const PREFETCH_BLOCKS: usize = 16;
 /// Number of blocks estimated at once; their data stays in the L1 cache.
 const BLOCKS_PER_RUN: usize = 32;
 
-/// Number of vector numbers processed at once when a row is added.
+/// Number of vector elements processed at once when a row is added.
 const LANES: usize = 16;
 
 /// The signs of all rows, and for each row the values that turn a count of its signs into an estimate. Unused positions

@@ -27,9 +27,9 @@ const FILLED_UP_TO: &str = "names_filled_to";
 /// Number of files whose names are indexed in one background transaction; other writers wait for its end.
 const FILL_BATCH: i64 = 2_000;
 
-/// Inner names of a file beyond this many bytes are not stored.
+/// Maximum total bytes of the names inside a file (attachments, archive members, sheets); further names are not stored.
 const MAX_NAMES_BYTES: usize = 64 << 10;
-/// Separates inner names in the database; names with this character get a blank instead.
+/// Separates the names inside a file in the database; names with this character get a blank instead.
 const SEPARATOR: char = '\n';
 
 /// Words of a question beyond this number are ignored.
@@ -43,7 +43,7 @@ const MAX_SKIPPED: usize = 200_000;
 /// If a query allows at most this many files, their names are compared one by one, without searching the index.
 const MAX_COMPARED: usize = 2_000;
 
-/// Weight of a word in an inner name; a word in the file's own name has weight 1.
+/// Weight of a word in a name inside the file, such as an attachment; a word in the file's own name has weight 1.
 const INNER_WEIGHT: f32 = 0.9;
 const FOLDER_WEIGHT: f32 = 0.5;
 /// Weight of the fraction of the file's own name that the question contains; it orders files that match the same words.
@@ -114,7 +114,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the inner names and mail dates of these files; files without any are omitted.
+    /// Returns the names inside these files (such as attachments) and their mail dates; files without any are omitted.
     ///
     /// # Errors
     /// Errors of SQLite.
@@ -212,7 +212,7 @@ pub(in crate::catalog) fn remove_names(db: &Transaction<'_>, file: FileId) -> ru
     Ok(())
 }
 
-/// Joins inner names to the text that the catalog stores; `None` when there are none.
+/// Joins the names inside a file to the text that the catalog stores; `None` when there are none.
 pub(in crate::catalog) fn join_names(names: &[String]) -> Option<String> {
     let mut text = String::new();
     for name in names.iter().map(|it| it.replace(SEPARATOR, " ")) {
