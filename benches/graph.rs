@@ -53,77 +53,90 @@ fn main() -> Outcome {
     }));
     let mut dice = Rng(7);
     measure_source_changes(&runtime, &service, nodes, &mut dice)?;
-    let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Rng) -> GraphRequest>| -> Outcome {
+    for (name, mut request) in tool_requests(nodes).into_iter().chain(axql_requests(nodes)) {
         let mut times = Times::default();
         for _ in 0..QUERIES {
             let request = request(&mut dice);
             times.time(|| runtime.block_on(service.request(request)))?;
         }
         times.report(name, 1.0, "questions", json!({}));
-        Ok(())
-    };
-    ask(
-        "graph_query edges",
-        Box::new(move |dice| {
-            tool_request(json!({"queryType": "edges", "filters": {
+    }
+    Ok(())
+}
+
+/// A kind of request: its name, and a function that makes one with random arguments.
+type RequestKind = (&'static str, Box<dyn FnMut(&mut Rng) -> GraphRequest>);
+
+fn tool_requests(nodes: usize) -> Vec<RequestKind> {
+    vec![
+        (
+            "graph_query edges",
+            Box::new(move |dice| {
+                tool_request(json!({"queryType": "edges", "filters": {
         "edgeType": format!("r{}", dice.below(20)), "sourceType": format!("T{}", dice.below(10)), "semanticId": node_key(dice.below(nodes))}}))
-        }),
-    )?;
-    ask(
-        "graph_query check_edge",
-        Box::new(move |dice| {
-            tool_request(json!({"queryType": "check_edge", "filters": {
+            }),
+        ),
+        (
+            "graph_query check_edge",
+            Box::new(move |dice| {
+                tool_request(json!({"queryType": "check_edge", "filters": {
         "semanticId": node_key(dice.below(nodes)), "targetId": node_key(dice.below(nodes))}}))
-        }),
-    )?;
-    ask(
-        "graph_query check_edge, near names of unknown nodes",
-        Box::new(move |dice| {
-            tool_request(json!({"queryType": "check_edge", "filters": {
+            }),
+        ),
+        (
+            "graph_query check_edge, near names of unknown nodes",
+            Box::new(move |dice| {
+                tool_request(json!({"queryType": "check_edge", "filters": {
         "semanticId": format!("ndoe-{}.FL.001", dice.below(nodes)), "targetId": format!("ndoe-{}.FL.001", dice.below(nodes))}}))
-        }),
-    )?;
-    ask(
-        "graph_query all edges of a type",
-        Box::new(move |dice| {
-            tool_request(json!({"queryType": "edges", "filters": {
+            }),
+        ),
+        (
+            "graph_query all edges of a type",
+            Box::new(move |dice| {
+                tool_request(json!({"queryType": "edges", "filters": {
         "edgeType": format!("r{}", dice.below(20)), "sourceType": "T3"}}))
-        }),
-    )?;
-    ask(
-        "graph_query nodes",
-        Box::new(move |dice| {
-            tool_request(json!({"queryType": "nodes", "filters": {
+            }),
+        ),
+        (
+            "graph_query nodes",
+            Box::new(move |dice| {
+                tool_request(json!({"queryType": "nodes", "filters": {
         "nodeType": format!("T{}", dice.below(10))}}))
-        }),
-    )?;
-    ask(
-        "axql type, attribute, two hops",
-        Box::new(move |dice| {
-            axql_request(format!(
-                "select ?x ?y where ?x is T{}, ?x.city = \"city {}\", ?x -r{}/r{}-> ?y limit 50",
-                dice.below(4),
-                dice.below(100),
-                dice.below(5),
-                dice.below(5)
-            ))
-        }),
-    )?;
-    ask(
-        "axql name, any two hops",
-        Box::new(move |dice| {
-            axql_request(format!(
-                "select ?y where name(\"node {}\") -(r0|r1|r2)/(r0|r1|r2)-> ?y limit 50",
-                dice.below(nodes)
-            ))
-        }),
-    )?;
-    ask(
-        "axql repetition",
-        Box::new(move |dice| {
-            axql_request(format!("select ?y where {} -(r0|r1)+-> ?y max_hops 4 limit 50", dice.below(nodes)))
-        }),
-    )
+            }),
+        ),
+    ]
+}
+
+fn axql_requests(nodes: usize) -> Vec<RequestKind> {
+    vec![
+        (
+            "axql type, attribute, two hops",
+            Box::new(move |dice| {
+                axql_request(format!(
+                    "select ?x ?y where ?x is T{}, ?x.city = \"city {}\", ?x -r{}/r{}-> ?y limit 50",
+                    dice.below(4),
+                    dice.below(100),
+                    dice.below(5),
+                    dice.below(5)
+                ))
+            }),
+        ),
+        (
+            "axql name, any two hops",
+            Box::new(move |dice| {
+                axql_request(format!(
+                    "select ?y where name(\"node {}\") -(r0|r1|r2)/(r0|r1|r2)-> ?y limit 50",
+                    dice.below(nodes)
+                ))
+            }),
+        ),
+        (
+            "axql repetition",
+            Box::new(move |dice| {
+                axql_request(format!("select ?y where {} -(r0|r1)+-> ?y max_hops 4 limit 50", dice.below(nodes)))
+            }),
+        ),
+    ]
 }
 
 /// Measures changes of the graph: imports a small source repeatedly, each time with other edges.
