@@ -305,7 +305,7 @@ pub(crate) fn download_client() -> Result<HttpClient> {
         if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
         } else if check_download(attempt.url().as_str()).is_err() {
-            attempt.error("redirected to an address that is not encrypted")
+            attempt.error("redirected to an address that does not use https")
         } else {
             attempt.follow()
         }

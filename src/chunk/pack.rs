@@ -11,10 +11,12 @@ use crate::model::BlockKind;
 /// Headings up to this level begin a new subject: before them, a chunk may end at half the size that other headings need.
 const MAJOR_LEVEL: u8 = 2;
 
-/// Maximum difference between the size of a chunk and the equal size, in percent, to end the chunk at a better boundary.
+/// A large section is split into chunks of equal size. To end at a better boundary, a chunk may be smaller or larger than
+/// that by this many percent.
 const MAX_SHIFT_PERCENT: usize = 30;
 
-/// Score of a boundary for each step to a better kind of [`Break`]. One percent of difference from the equal size costs 1.
+/// Points that a boundary gains for each step to a better kind of [`Break`]. It loses one point for each percent by which
+/// the chunk differs from the equal size.
 const BREAK_SCORE: i64 = 12;
 
 /// Returns the range of segments of each chunk, in order. Consecutive ranges overlap inside running text.

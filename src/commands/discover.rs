@@ -18,7 +18,7 @@ use vic_cli::{graph, text, value_parsers};
 
 /// Number of files per request to list files.
 const PAGE_SIZE: u32 = 500;
-/// Maximum number of evidence texts that are sent to a model.
+/// Maximum number of evidence texts that are sent to a model; further ones are left out.
 const MAX_EVIDENCE_CHUNKS: usize = 400;
 
 /// Arguments of `vic discover`.

@@ -73,8 +73,8 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     }
 }
 
-/// Returns whether a file has a PDF header: `%PDF-` anywhere in the first kilobyte. A file whose name is of a text type
-/// must begin with it or be binary, because a text may mention the header.
+/// Returns whether a file has a PDF header: `%PDF-` anywhere in the first kilobyte. If the file name is of a text type,
+/// the file must also begin with the header or be binary, because a text may mention `%PDF-`.
 fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     const SEARCHED_BYTES: usize = 1024;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -82,8 +82,8 @@ fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
     contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
-/// Returns whether a file has PDF objects. If so, a file named `.pdf` is read as a PDF even without a PDF header, because
-/// PDF readers can repair it.
+/// Returns whether a file has PDF syntax: the start of an object (`1 0 obj`) or the keyword `startxref`. If so, a file named
+/// `.pdf` is read as a PDF even without a PDF header, because PDF readers can repair it.
 fn has_pdf_objects(bytes: &[u8]) -> bool {
     const SEARCHED_BYTES: usize = 1 << 20;
     let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
@@ -155,8 +155,8 @@ fn detect_compound(bytes: &[u8], named: Option<Detected>) -> Detected {
         return detected_media_type("application/vnd.ms-outlook");
     }
     if has("EncryptedPackage") {
-        // Returns the Office type of the file name, or Word if the name is of another type: every Office reader reports
-        // that the file is encrypted.
+        // Returns the Office type of the file name, or Word if the name is of another type. Any Office type will do,
+        // because every Office reader reports that the file is encrypted.
         return named.filter(|it| is_office(it.format)).unwrap_or(detected_media_type("application/msword"));
     }
     if has("WordDocument") {

@@ -59,7 +59,8 @@ impl TagScanner<'_> {
         // which would take quadratic time.
         let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
         match RAW_TEXT.contains(&name.as_str()) {
-            // Elements with raw text do not count as depth. Skips an end tag alone, a start tag together with its raw text.
+            // Elements with raw text do not count as depth. Skips only the tag if it is an end tag; skips a start tag
+            // together with the raw text after it.
             true if is_end => return close,
             true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
             false => (),

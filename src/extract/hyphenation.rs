@@ -12,14 +12,14 @@ pub(crate) const CUT_MARK: char = '\u{2}';
 /// Maximum bytes of a word half. A longer half is truncated: in a text without spaces, it could be as long as the text.
 const MAX_HALF_BYTES: usize = 64;
 
-/// Minimum letters of a first half for its other occurrences in the document to count as evidence for the hyphen.
+/// Minimum letters of a first half. The other occurrences of a shorter one in the document are not evidence for the hyphen.
 const MIN_EVIDENCE_LETTERS: usize = 3;
 
 /// A document counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
-/// Prefixes that are usually written together with the word after them. A word with such a prefix and a hyphen elsewhere in
-/// the document does not prove that the hyphen belongs to this word.
+/// Prefixes that are usually written together with the word after them. If another word of the
+/// document has such a prefix with a hyphen (`inter-city`), this does not prove that `inter-national` keeps its hyphen.
 const JOINED_PREFIXES: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
@@ -38,7 +38,7 @@ const CLITICS: &str = "
 /// Second halves that keep the hyphen after any first half: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
 const HYPHENATED_SUFFIXES: &str = "là même mêmes être delà lhe lhes нибудь либо";
 
-/// English first halves that keep the hyphen before any second half except an ending.
+/// English first halves that keep the hyphen before any second half that is not in [`ENDINGS`]: `self-control`.
 const COMPOUND_PREFIXES: &str = "
     non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
     small deep open single double first second third full left right hard soft real far near late early best better

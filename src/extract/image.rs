@@ -72,7 +72,7 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
 /// Tags of the TIFF fields that the decoder reads before it knows the image size: those of the baseline specification.
 const CHECKED_TIFF_TAGS: std::ops::RangeInclusive<u64> = 254..=532;
 
-/// A TIFF field may always claim this many values, even if the file has fewer bytes.
+/// A TIFF field may claim at most as many values as the file has bytes, or this many if the file has fewer bytes.
 const MIN_TIFF_VALUE_LIMIT: u64 = 1 << 20;
 
 /// Returns whether a field of a TIFF claims more values than the file can hold; `None` if the file is not a TIFF. Such
@@ -87,8 +87,9 @@ fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         Some(if is_little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
     };
-    // `place` is the position of the directory offset. Sizes in bytes: `width` of an offset or a value count, `head` of the
-    // number of fields, `field` of a field. BigTIFF (43) has larger numbers than TIFF (42).
+    // `place` is where the file header holds the offset of the directory. The others are sizes in bytes: `width` is that of
+    // an offset or a value count, `head` that of the field count at the start of the directory, and `field` that of one
+    // field. All are larger in BigTIFF (version 43) than in TIFF (version 42).
     let (place, width, head, field) = match number(2, 2)? {
         42 => (4, 4, 2, 12),
         43 => (8, 8, 8, 20),

@@ -14,8 +14,8 @@ pub(crate) struct Line {
     pub(crate) size: f32,
 }
 
-/// Characters that PDFium returns in place of a hyphen and the line break after it: by current versions, and by earlier
-/// ones.
+/// Characters that PDFium returns in place of a hyphen and the line break after it: current versions the first character,
+/// earlier versions the second.
 const PDFIUM_HYPHENS: [char; 2] = [CUT_MARK, '\u{FFFE}'];
 /// The soft hyphen, which is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
@@ -52,7 +52,8 @@ pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     found
 }
 
-/// Returns whether the open paragraph is full, so that `line` begins a new one, unless that would split a secret key.
+/// Returns whether the open paragraph is full, so that `line` must begin a new one. Returns false if a secret key continues
+/// from the paragraph to the line, because a paragraph break would split the key.
 fn is_full(open: &str, line: &Line) -> bool {
     let goes_on = || {
         let mut joined = open.to_string();

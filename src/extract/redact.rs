@@ -13,8 +13,8 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     let (mut blackened, mut table) = (0, TableState::default());
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.redact_block(block, &mut censor) {
-            // Clears `verbatim`, because the text now differs from the bytes in the file. Clears the line gaps if a key of
-            // several lines became one line, because their line numbers would be wrong.
+            // Clears `verbatim`, because the text now differs from the bytes in the file. Clears `gaps` (the file lines that
+            // the block omits) if a key of several lines became one line, because the line numbers in it would be wrong.
             block.anchor.verbatim = false;
             if line_breaks(&cleaned) != line_breaks(&block.text) {
                 block.anchor.gaps.clear();

@@ -13,8 +13,8 @@ const MAX_LINKS: usize = 5_000;
 /// Maximum length of a link's target (longer ones are dropped) and of its text (truncated), in bytes.
 const MAX_LINK_BYTES: usize = 1_000;
 
-/// Maximum number of recorded names of objects in the file (attachments, members, sheets), and maximum length of a name in
-/// bytes.
+/// Maximum number of recorded names of attachments, archive members and sheets (further names are dropped), and maximum
+/// length of a name in bytes (longer names are truncated).
 const MAX_NAMES: usize = 2_000;
 const MAX_NAME_BYTES: usize = 1_000;
 
@@ -151,7 +151,7 @@ impl Sink {
         }
     }
 
-    /// Records the name of an object in the file: an attachment, a member, a sheet.
+    /// Records the name of an attachment, an archive member or a sheet in the file.
     pub(crate) fn record_name(&mut self, name: &str) {
         let name = name.trim();
         if !name.is_empty() && self.document.names.len() < MAX_NAMES {

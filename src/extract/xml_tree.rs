@@ -14,8 +14,8 @@ use crate::extract::xml_entities;
 /// Maximum depth of nested elements. Deeper elements are dropped, because they are an attack on recursive readers.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Maximum number of elements and texts per XML part; further ones are dropped. At about 50 bytes each, they fit into the
-/// memory of a worker.
+/// Maximum number of elements and texts per XML part (one XML file in the container); further ones are dropped. At about 50
+/// bytes each, they fit into the memory of a worker.
 const MAX_NODES: usize = 3_000_000;
 
 /// Index that stands for an absent node.

@@ -1,7 +1,8 @@
 //! Description of a page by a vision model: the text of the page and what else it shows.
 //!
-//! The images are rendered in the worker process, because only workers parse files. The daemon calls the model, through
-//! the egress gate that enforces the privacy mode. The text of a page is data for the model, never an instruction.
+//! The images are rendered in the worker process, because only workers parse files. The daemon calls the model through
+//! `egress`, which refuses the request if the privacy mode forbids it. The text of a page is data for the model, never an
+//! instruction.
 
 use std::time::{Duration, Instant};
 

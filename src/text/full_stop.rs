@@ -98,8 +98,8 @@ impl<'a> TextBefore<'a> {
         }
     }
 
-    /// Returns the class of the abbreviation `lower`, which is the word in lower case, or the end of the word. Returns
-    /// `None` for a single capital letter, which is an initial.
+    /// Returns the class of the abbreviation `lower`: the whole word in lower case, or only the end of the word. Returns
+    /// `None` if the word or end is a single capital letter, which is an initial.
     fn known_class(&self, lower: &str) -> Option<StopClass> {
         match matching_suffix(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
             Some(_) if lower.chars().nth(1).is_none() => None,
@@ -240,8 +240,8 @@ impl<'a> TextAfter<'a> {
 }
 
 /// Whether a sentence ends at a single full stop between `before` and `behind`. Callers handle a lower-case word after the
-/// full stop. With `in_brackets`, a closing bracket follows the full stop: an abbreviation in the brackets then has no name
-/// or number after it that belongs to it, so it can end a sentence.
+/// full stop. With `in_brackets`, a closing bracket follows the full stop. No name or number then belongs to an abbreviation
+/// before the full stop, so that even an abbreviation such as `Mr.` can end the sentence.
 pub(super) fn is_sentence_end(before: &TextBefore<'_>, behind: &TextAfter<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;

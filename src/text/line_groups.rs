@@ -178,8 +178,8 @@ fn display_width(text: &str) -> usize {
 
 /// Properties of a block of lines that decide which lines continue each other.
 struct BlockShape {
-    /// Usual width of the lines. Ignores the widest third, because in text from PDFs two lines are one where a word was
-    /// hyphenated.
+    /// Usual width of the lines. Ignores the widest third, because text from PDFs has two lines joined into one wherever a
+    /// word was hyphenated.
     width: usize,
     /// Whether the lines look like wrapped prose: many continue in lower case, or there are only a few wide lines.
     is_wrapped: bool,

@@ -98,7 +98,7 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
             let name = name.replace('-', "_");
             let field = registry_field(&call, &name);
             let is_value = |it: &&String| match field.map(|it| it.kind) {
-                // The word after a flag belongs to the flag only if it says so: it may be the request.
+                // The word after a flag is its value only if it is `true` or `false`; any other word may be the request.
                 Some(FieldKind::Flag) => matches!(it.as_str(), "true" | "false"),
                 _ => !it.starts_with("--"),
             };
@@ -114,7 +114,8 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     Ok(call)
 }
 
-/// Adds a word without `--`, the `position`th, as the field that it stands for.
+/// Adds the value of a word without `--` to the call. The verb and the `position` of the word, from 0, decide which field it
+/// is.
 fn add_positional(call: &mut CorpusRequest, position: usize, word: &str) -> Result<()> {
     let verb = verbs::any_call(&call.verb).map_or("", |it| it.name);
     let name = match (verb, position) {

@@ -14,7 +14,8 @@ use vic_protocol::proto::MAX_REQUEST;
 /// Maximum bytes of a request; the daemon accepts no more.
 const MAX_REQUEST_BYTES: u64 = MAX_REQUEST as u64;
 
-/// Maximum time to wait for a request on standard input that no `-` asks for: a program may leave it open and write nothing.
+/// Maximum time to wait for a request on standard input if the user gave no `-`. Without a limit, `vic` would wait forever
+/// for a program that leaves the input open and writes nothing.
 const STDIN_WAIT: Duration = Duration::from_secs(2);
 
 /// Returns the request in a word: JSON, `-` for standard input, or `@FILE`. Returns `None` for any other word.
@@ -29,13 +30,13 @@ pub(crate) fn request_in(word: &str) -> Result<Option<Map<String, Value>>> {
     if word.starts_with('{') { parse(word, "the word").map(Some) } else { Ok(None) }
 }
 
-/// Returns the request on standard input, if it is no terminal and something arrives in time.
+/// Returns the request on standard input, if the input is not a terminal and something arrives within [`STDIN_WAIT`].
 pub(crate) fn request_on_stdin() -> Result<Option<Map<String, Value>>> {
     if io::stdin().is_terminal() {
         return Ok(None);
     }
     let (tell, told) = mpsc::channel();
-    // A read cannot be interrupted; the process ends while the thread waits.
+    // Reads in another thread, because a read cannot be interrupted: after a timeout, the thread waits until `vic` ends.
     std::thread::spawn(move || tell.send(read(io::stdin().lock(), "standard input")).ok());
     match told.recv_timeout(STDIN_WAIT) {
         Ok(text) => Some(text?).filter(|it| !it.trim().is_empty()).map(|it| parse(&it, "standard input")).transpose(),

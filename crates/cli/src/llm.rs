@@ -186,7 +186,7 @@ struct AgentArgs {
     /// Print every tool call with its result
     #[arg(long)]
     trace: bool,
-    /// Search for the question before the first step of a command, as for models; VIC_LLM_PREFETCH=1 does so always
+    /// Give a plugin the results of a search at its start, as models always get; VIC_LLM_PREFETCH=1 does so in every run
     #[arg(long)]
     prefetch: bool,
     /// Maximum number of steps of the model
@@ -302,7 +302,8 @@ fn ending_error(report: &Value) -> Option<Error> {
     Some(Error::new(code, format!("the agent ended without an answer: {ended}")).hint(hint))
 }
 
-/// Handles one plugin request. A failure is also returned as a response, so that the host can report it.
+/// Handles one plugin request. A failure is also returned as a response, so that the program that runs the plugin can report
+/// it.
 async fn run_plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut request = String::new();
     let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);

@@ -46,10 +46,10 @@ enum Command {
 /// The configuration to change.
 #[derive(Debug, clap::Args)]
 struct Target {
-    /// The client
+    /// The client to configure
     #[arg(long = "for", value_enum, value_name = "CLIENT")]
     client: Client,
-    /// Its configuration file [default: where the client keeps that of the user]
+    /// Configuration file of the client [default: the client's own file for this user]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Show the difference without writing the file
@@ -105,7 +105,7 @@ fn change(target: &Target, folders: &UserFolders, printer: &mut Printer, edit: E
     let shown = text::escape_controls(&file.path().display().to_string()).into_owned();
     let edited = edit(file.text()).map_err(|reason| {
         Error::invalid(format!("`{}` {reason}; it is unchanged", file.path().display()))
-            .hint("correct the file, or edit it by hand: `vic mcp` is the command of the server")
+            .hint("correct the file, or enter vic by hand: the command of its server is `vic mcp`")
     })?;
     let Some(edited) = edited else {
         return printer.line(&format!("nothing to change in {shown}"));

@@ -31,7 +31,7 @@ pub(crate) fn run_in_vicd(name: &str, args: &Args, printer: &mut Printer) -> Res
         std::io::ErrorKind::NotFound => client::no_vicd(),
         _ => Error::io("start", Path::new("vicd"), &error),
     })?;
-    // A process that a signal killed has no exit code, and counts as a defect (1).
+    // A process that was killed by a signal has no exit code. `vic` then exits with 1, the code of an internal error.
     printer.exit_code = status.code().map_or(1, |it| u8::try_from(it).unwrap_or(1));
     Ok(())
 }

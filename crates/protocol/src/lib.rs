@@ -7,7 +7,7 @@
 //! - [`model`]: the types passed between stages: `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit ->
 //!   SearchHit`.
 //! - [`escape`]: escapes control characters; pure.
-//! - [`compact_output`]: formats an answer in few characters, with places; pure.
+//! - [`compact_output`]: formats an answer in few characters, with the location of each passage; pure.
 //! - [`units`]: parses sizes and times as users type them; pure.
 //! - [`verbs`]: the fixed tables of the corpus API's verbs: names, fields, limits, examples; pure.
 //! - [`data_dir`]: the data directory, its lock, and the table of API keys.

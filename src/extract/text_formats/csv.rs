@@ -28,7 +28,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             break;
         }
         let start = record.position().map_or(range.end, |it| it.byte() as usize).min(source.text.len());
-        // Skips the blank lines before the record, which its reported position includes.
+        // Skips the blank lines before the record, because the position that the CSV library reports is before them.
         let start = start + source.text[start..].bytes().take_while(|it| matches!(it, b'\r' | b'\n')).count();
         if rows.is_empty() {
             range.start = start;

@@ -4,7 +4,7 @@ use crate::model::BlockKind;
 use crate::skills::layout::page::{Page, StructureMatch};
 use crate::skills::layout::reading_order::Row;
 
-/// Maximum length of a heading, in characters.
+/// Maximum length of a heading, in characters; longer text is not a heading.
 const MAX_HEADING_CHARS: usize = 120;
 /// Minimum ratio of the letter size of a heading to that of the text, for sizes from a PDF.
 const MIN_SIZE_RATIO: f32 = 1.15;

@@ -14,7 +14,7 @@ const MAX_LABEL_CHARS: usize = 40;
 const MAX_LABEL_WORDS: usize = 6;
 /// Maximum length of a value, in characters; longer text is running text.
 const MAX_VALUE_CHARS: usize = 200;
-/// Maximum distance between two facts of one list, in line heights.
+/// Maximum distance between two facts of one list, in line heights; after a larger gap, a new list begins.
 const MAX_LIST_GAP: f32 = 2.5;
 
 static INSIDE: LazyLock<Regex> =

@@ -6,13 +6,14 @@ use crate::extract::clean_text;
 use crate::skills::layout::page::{Field, FieldKind, Page, Piece, Rule};
 use crate::skills::layout::reading_order::{WIDE_GAP, join_pieces};
 
-/// Maximum number of letters read on a page; a crafted page has millions.
+/// Maximum number of letters read on a page; further letters are ignored. A crafted page has millions.
 const MAX_LETTERS: usize = 100_000;
-/// Maximum number of page objects searched for drawn lines and images.
+/// Maximum number of page objects (texts, paths, images) searched for drawn lines and images; further ones are ignored.
 const MAX_OBJECTS: usize = 20_000;
-/// Maximum number of drawn lines kept: more than the densest table has, few enough to compare all pairs.
+/// Maximum number of drawn lines kept; further lines are ignored. The densest table has fewer, and this many are few enough
+/// to compare all pairs.
 const MAX_RULES: usize = 4_000;
-/// Maximum number of annotations and form fields read.
+/// Maximum number of annotations and form fields read; further ones are ignored.
 const MAX_FIELDS: usize = 2_000;
 /// A box up to this thick, in points, counts as a line.
 const MAX_LINE_THICKNESS: f32 = 2.5;

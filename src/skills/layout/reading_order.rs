@@ -8,7 +8,8 @@ use crate::skills::layout::page::{Piece, bounding_box};
 /// text.
 pub(super) const WIDE_GAP: f32 = 1.2;
 
-/// Maximum number of horizontal stripes tried, to find columns above or below a stripe; a page has few relevant ones.
+/// Maximum number of horizontal white stripes that are checked for columns above or below them; a page has few that
+/// matter. If no such stripe has columns, the area is cut at its widest stripe.
 const MAX_STRIPES_TRIED: usize = 50;
 
 /// Pieces of text at the same height, from left to right.

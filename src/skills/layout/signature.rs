@@ -36,9 +36,9 @@ static SIGNATURE_WORDS: LazyLock<Regex> =
 const MAX_LINE_CHARS: usize = 70;
 /// Maximum gap within a block, in line heights: the space for a signature is about three lines high.
 const MAX_GAP_LINES: f32 = 6.0;
-/// Maximum number of rows in a block.
+/// Maximum number of rows in a block; the rows after them are not part of it.
 const MAX_BLOCK_ROWS: usize = 24;
-/// Minimum number of rows with a label that make a block without an opening word.
+/// Rows without an opening word such as `signed by` are a block if at least this many have a label such as `Name`.
 const MIN_PART_ROWS: usize = 2;
 
 /// Finds signature blocks and signature fields.

@@ -17,7 +17,7 @@ static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
 static LABEL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:name|date|datum|title|position|place|signature|witness|unterschrift)\b"));
 
-/// Maximum length of a name, in characters.
+/// Maximum length of a name, in characters; longer text is not a name.
 const MAX_NAME_CHARS: usize = 60;
 
 fn pattern(text: &str) -> Regex {

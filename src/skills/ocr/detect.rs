@@ -59,9 +59,11 @@ impl Detector {
     /// When the session belongs to another network, or does not run.
     pub(crate) fn new(session: Session) -> Result<Detector> {
         let map = session.outputs().first().map(|it| it.name().to_string());
-        let map = map.ok_or_else(|| Error::internal("the text detection model has no output"))?;
+        let map =
+            map.ok_or_else(|| Error::internal("the text detection model has no output: run `vic models pull ppocr`"))?;
         let mut detector = Detector { session, map, tensor: Vec::new() };
-        // Runs the network once, because the arena allocates blocks of full size only after the first release of memory.
+        // Runs the network once before the first image, because ONNX Runtime's memory arena allocates blocks of full size
+        // only after it has released memory once.
         detector.find(&RgbImage::new(1, 1))?;
         Ok(detector)
     }

@@ -12,11 +12,11 @@ use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::decoder_limits::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 use crate::skills::ocr::row_decoder;
 
-/// Maximum number of pixels of a progressive JPEG: its coefficients take up to six bytes per pixel in addition to the
-/// pixels.
+/// Maximum number of pixels of a progressive JPEG; a larger one is rejected, because its coefficients take up to six bytes
+/// per pixel in addition to the pixels.
 const MAX_PROGRESSIVE_PIXELS: u64 = 32_000_000;
-/// Maximum number of pages of one TIFF file. Real files are faxes of some dozens of pages; a longer chain of pages is a
-/// loop.
+/// Maximum number of pages of one TIFF file; further pages are ignored. Real files are faxes of some dozens of pages, and a
+/// longer chain of pages is a loop.
 const MAX_PAGES: u32 = 2_000;
 
 /// Returns the number of pages of an image file: 1, unless it is a TIFF with more.

@@ -111,7 +111,11 @@ impl WorkerSession {
         if classes != alphabet.len() {
             return Err(Error::new(
                 ErrorCode::FailedPrecondition,
-                format!("the text recognition model has {classes} classes for {} characters", alphabet.len()),
+                format!(
+                    "the text recognition model is damaged: it has {classes} classes for {} characters; \
+                     run `vic models pull ppocr`",
+                    alphabet.len()
+                ),
             ));
         }
         Ok(decode_ctc(values, alphabet))

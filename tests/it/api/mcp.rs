@@ -72,7 +72,8 @@ fn toolsets_are_set_by_argument_and_variable() {
     let list = over_http(&world, "tools/list", &json!({}));
     let list: Vec<String> =
         list["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_string()).collect();
-    // Nothing is kept between two requests, so none can add a toolset.
+    // Over HTTP, the tool `toolset` must not be listed: no state is kept between two requests, so that a request cannot
+    // add a toolset for later ones.
     assert!(has(&list, "corpus_extract") && !has(&list, "db_summary") && !has(&list, "toolset"), "{list:?}");
     let refused = over_http(&world, "tools/call", &json!({"name": "db_summary", "arguments": {}}));
     assert!(refused["isError"] == true && refused.to_string().contains("VIC_MCP_TOOLS=graph"), "{refused}");
@@ -124,13 +125,13 @@ fn typical_answers_are_short_and_continue() {
         arguments["cursor"] = json!(cursor);
     }
     assert!(seen.len() > 1, "{seen:?}");
-    // The cursor of one question is none of another.
+    // The cursor of one question must be refused for another question.
     arguments["query"] = json!("archive");
     let refused = session.call("search", &arguments);
     assert!(refused["isError"] == true && refused.to_string().contains("another call"), "{refused}");
 }
 
-/// Returns the file below the home directory of the world, with this content.
+/// Writes a file with this content below the home directory of the test, and returns its path.
 fn home_file(world: &World, name: &str, text: &str) -> PathBuf {
     let path = world.files().parent().unwrap().join("home").join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -17,7 +17,7 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// Which unsynced changes the power loss drops; the images use the entries in rotation.
+/// Which unsynced changes the power loss drops. Each disk image uses the next entry, beginning again after the last.
 const LOSSES: [Loss; 5] = [Loss::All, Loss::LoseBytes, Loss::RandomPrefix, Loss::AllButDeletions, Loss::RandomPrefix];
 
 /// Promised time until a daemon answers after power loss (p95).

@@ -91,7 +91,8 @@ fn indexing_threads_have_low_priority_and_queries_do_not() {
     let watching = of("vic-watch");
     assert!(!watching.is_empty() && watching.iter().all(|it| (it.1, it.2) == (10, BATCH)), "{watching:?}");
     let embedding = of("embed-");
-    // The first threads serve questions and the sentences of answers, one where the machine has a single core.
+    // Only the first two embedding threads (one on a machine with a single core) serve questions and the sentences of
+    // answers, so only these have normal priority.
     let is_interactive = |it: &(String, i32, i32)| (it.1, it.2) == (0, 0);
     let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(is_interactive);
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");

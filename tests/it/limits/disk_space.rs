@@ -180,7 +180,8 @@ fn inside_without_a_byte() {
     figure("full disk", "3 rounds and a kill, 0 crashes, 0 lost, questions answered all the time");
 }
 
-/// Starts a daemon with data on a small disk and pauses it before maintenance, which compacts the table after the pause.
+/// Starts a daemon with data on a small disk. Pauses it before maintenance, so that the table is compacted only after the
+/// pause has ended.
 fn world_with_pending_compaction() -> World {
     let world = world_on_small_disk(0);
     for number in 20..ENTRIES {

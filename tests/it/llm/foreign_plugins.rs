@@ -49,7 +49,8 @@ fn plugin_of_the_document_works_unchanged() {
     assert_eq!(asked["results"]["rows"][0]["?n"]["name"], "b", "{asked:#}");
     let answered = world.json(&["llm", "answer", "find", "Node", "named", "b"]);
     assert_eq!(answered["answer"], "1 rows: b is a Node");
-    // Its tool call, then an answer that the query proves. The transcript holds nothing that the plugin did not call.
+    // The plugin first calls a tool, then gives an answer that the result of this call proves. The transcript must contain
+    // only this call.
     let report = world.json(&["llm", "agent", "find", "Node", "named", "b", "--trace"]);
     assert_eq!(
         (&report["answer"], &report["ended"]),
@@ -61,14 +62,14 @@ fn plugin_of_the_document_works_unchanged() {
     assert_eq!((steps.len(), &steps[0]["tool"]), (1, &json!("axql_run")), "{report:#}");
     assert_eq!(report["queries"], json!([steps[0]["result"]["query"]]));
     assert_eq!(steps[0]["result"]["results"]["rows"], steps[0]["result"]["rows"]);
-    // A query without rows proves that there are none.
+    // A query result without rows must count as proof of the answer that there are none.
     let report = world.json(&["llm", "agent", "find", "Node", "named", "zeppelin"]);
     assert_eq!((&report["answer"], &report["ended"]), (&json!("0 rows: "), &json!("answered")), "{report:#}");
     let report = world.json(&["llm", "agent", "from", &node_number(&world, "a"), "rel_0"]);
     assert_eq!(report["answer"], "1 rows: b is a Node", "{report:#}");
 }
 
-/// Returns the number of a node, which a query may name instead of the node.
+/// Returns the id of the node with this name. Queries may refer to a node by its id instead of its name.
 fn node_number(world: &World, name: &str) -> String {
     let found = world.json(&["graph", "query", &format!("select ?x where ?x is Node, attr(?x, \"name\", \"{name}\")")]);
     found["rows"][0]["?x"]["id"].to_string()
@@ -77,7 +78,8 @@ fn node_number(world: &World, name: &str) -> String {
 #[test]
 fn search_before_the_first_step_is_a_choice() {
     let world = start_with(&["python3", &rule_plugin()]);
-    // The plugin finds a step that it did not call, and gives up. The report says so, and why that is no answer.
+    // With `--prefetch`, the plugin finds a search in the transcript that it did not call, and gives up. The report must
+    // contain its words, and the reason why they are refused as an answer.
     let (code, report) =
         world.json_with_code(&["llm", "agent", "find", "Node", "named", "hive", "--trace", "--prefetch"]);
     assert_eq!((code, &report["ended"]), (6, &json!("uncited")), "{report:#}");
@@ -115,7 +117,7 @@ fn additions_without_evidence_are_kept_as_unproven() {
     let written: Value = serde_json::from_str(&std::fs::read_to_string(&augmented).unwrap()).unwrap();
     let guess = written["proposals"].as_array().unwrap().last().unwrap();
     assert_eq!(guess["attributes"], json!({ "guessed": "yes", "unproven": "true" }), "{guess:#}");
-    // The graph keeps the mark, also when the file is imported as it is.
+    // The graph must keep the attribute `unproven`, whether the file is promoted or imported.
     for (command, name) in [("promote", "promoted"), ("import", "imported")] {
         let group = if command == "promote" { "discover" } else { "graph" };
         world.ok(&[group, command, &augmented, "--name", name]);

@@ -34,7 +34,8 @@ fn until_gone(world: &World, word: &str) -> Duration {
 /// Number of graph entities with a secret word in their names: a person and a tag.
 const ENTITIES_PER_SECRET: i64 = 2;
 
-/// Starts a daemon with 120 log entries, whose graph entities fill some pages, and with two secrets in folders of their own.
+/// Starts a daemon with 120 log entries, and with two files in folders of their own, each with a secret word. The log
+/// entries give the graph enough entities to fill several pages of its database.
 fn world_with_secrets(world: World, secrets: [(&str, &str); 2]) -> World {
     let world = world.start();
     for number in 0..120 {

@@ -123,7 +123,8 @@ fn context_lines_match_file_with_secrets_redacted() {
     assert_eq!(
         shown.lines().collect::<Vec<_>>(),
         [
-            // The context begins at the passage, not at the heading, because the file has a redacted key.
+            // Lines 1 and 2 are missing despite `-B 3`: the context begins at the passage, not at the heading, because the
+            // file has a redacted key.
             "hives.md-3- key [redacted]",
             "hives.md:4: The hive weighed 31 kg.",
             "hives.md-5- ",

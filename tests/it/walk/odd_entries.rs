@@ -124,7 +124,7 @@ fn a13_past_and_future_dates_hide_no_file() {
     fs::rename(&outside, world.files().join("old.md")).unwrap();
     let future = world.write("future.md", "Dated far ahead: larkspur.");
     date(&future, SystemTime::UNIX_EPOCH + 131 * year);
-    // Simulates a clock that was set back by a year.
+    // Dates `b.md` a year back, as if the clock had been set back by a year when the file was saved.
     date(&world.files().join("b.md"), SystemTime::now() - year);
     caller.sync();
     assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));

@@ -1,4 +1,5 @@
-//! The clients of the Model Context Protocol: where each keeps its servers, and in which shape.
+//! The clients of the Model Context Protocol: for each, the configuration file that lists its servers, and the JSON or TOML
+//! entry for vic in that list.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use vic_protocol::config::UserFolders;
 /// Name of the server in the configuration of every client.
 const NAME: &str = "vic";
 
-/// A program that uses servers of the protocol.
+/// A program that starts servers of the Model Context Protocol, such as `vic mcp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Client {
     /// Claude Desktop
@@ -66,7 +67,7 @@ impl Client {
     /// Returns the configuration file of the user.
     pub(super) fn location(self, folders: &UserFolders, is_mac: bool) -> PathBuf {
         let UserFolders { home, config, codex, .. } = folders;
-        // Programs with a window keep their settings here; programs of the command line use the same place everywhere.
+        // On a Mac, most desktop apps keep their settings here; command line programs use the same folder everywhere.
         let settings = if is_mac { home.join("Library/Application Support") } else { config.clone() };
         let dotted = if is_mac { home.join(".config") } else { config.clone() };
         match self {
@@ -115,7 +116,7 @@ impl Client {
         entry.as_object().cloned().unwrap_or_default()
     }
 
-    /// Returns the text of a configuration with vic in it; `None` if it is there already.
+    /// Returns the text of a configuration with the entry of vic added; `None` if it already has the entry.
     ///
     /// # Errors
     /// The text is not a configuration; the error says why.
@@ -127,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Returns the text of a configuration without vic; `None` if vic is not there.
+    /// Returns the text of a configuration without the entry of vic; `None` if it has no such entry.
     ///
     /// # Errors
     /// The text is not a configuration; the error says why.

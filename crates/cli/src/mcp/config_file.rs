@@ -11,10 +11,11 @@ use crate::text::escape_controls;
 use vic_protocol::compact_output::truncate_chars;
 use vic_protocol::error::{Error, IoContext, Result};
 
-/// Maximum size of a configuration file; a larger file is not one.
+/// Maximum size of a configuration file in bytes; a larger file is rejected.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Maximum number of shown characters of a line that differs: a file in one line may contain everything its client keeps.
+/// Maximum number of characters that are shown of a changed line; the rest is cut. If the file is a single line, that line
+/// may contain all settings of the client.
 const MAX_LINE_CHARS: usize = 120;
 
 /// A configuration file and its content.
@@ -43,7 +44,7 @@ impl ConfigFile {
             Err(error) => return Err(Error::io("read", path, &error)),
         };
         if size > MAX_BYTES {
-            return Err(Error::invalid(format!("`{}` has {size} bytes and is no configuration", path.display())));
+            return Err(Error::invalid(format!("`{}` has {size} bytes, too many for a configuration", path.display())));
         }
         let bytes = std::fs::read(&path).io_context("read", &path)?;
         let text = String::from_utf8(bytes)
@@ -95,7 +96,7 @@ impl ConfigFile {
                 return Ok(backup);
             }
         }
-        Err(Error::internal("there are too many backups of this second"))
+        Err(Error::internal("too many backups were made in this second: repeat the command"))
     }
 }
 

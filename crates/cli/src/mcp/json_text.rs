@@ -1,5 +1,5 @@
-//! Edits JSON as text, also JSON with comments and commas at the end of lists, so that everything but one entry stays as its
-//! user wrote it. Each edit is read again and compared with the wanted value before it is returned.
+//! Edits JSON as text, so that everything but one entry stays as the user wrote it. The JSON may have comments, and commas
+//! at the end of lists. Each edited text is parsed and compared with the wanted value before it is returned.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// older entry that `entry` does not have stay.
 ///
 /// # Errors
-/// The text is not a JSON object, or `outer` is something else.
+/// The text is not a JSON object, or its field `outer` is not an object.
 pub(super) fn set(text: &str, outer: &str, name: &str, entry: &Map<String, Value>) -> Result<Option<String>, String> {
     let text = if text.trim_start_matches('\u{feff}').trim().is_empty() { "{}\n" } else { text };
     let document = Document::parse(text)?;
@@ -39,7 +39,7 @@ pub(super) fn set(text: &str, outer: &str, name: &str, entry: &Map<String, Value
 /// Returns the text without the member `name` of the object `outer`; `None` if there is none.
 ///
 /// # Errors
-/// The text is not a JSON object, or `outer` is something else.
+/// The text is not a JSON object, or its field `outer` is not an object.
 pub(super) fn remove(text: &str, outer: &str, name: &str) -> Result<Option<String>, String> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(None);
@@ -54,13 +54,13 @@ pub(super) fn remove(text: &str, outer: &str, name: &str) -> Result<Option<Strin
     checked(document.cut(&servers, number), &wanted)
 }
 
-/// Returns the edited text if it says what was wanted.
+/// Returns the edited text if it parses to the value `wanted`; otherwise an error.
 fn checked(edited: String, wanted: &Value) -> Result<Option<String>, String> {
     let found = Document::parse(&edited).map(|it| it.value);
     if found.as_ref() == Ok(wanted) { Ok(Some(edited)) } else { Err("has a form that cannot be edited safely".into()) }
 }
 
-/// A JSON text with the value that it has.
+/// A JSON text and the value that it was parsed to.
 struct Document<'a> {
     text: &'a str,
     /// The text with blanks in place of comments and of commas before a closing bracket; as long as the text.
@@ -172,7 +172,7 @@ impl Document<'_> {
             None => object.open + 1,
             Some(last) => self.last_comma(object).map_or(last.value.end, |it| it + 1),
         };
-        // A comment behind the last member stays in its line.
+        // Inserts at the end of the line of the last member, so that a comment after that member stays in its line.
         let rest = &self.plain[after..object.close];
         let end_of_line = rest.iter().position(|it| *it == b'\n').filter(|_| !object.members.is_empty());
         let place = end_of_line.map_or(after, |it| after + it);

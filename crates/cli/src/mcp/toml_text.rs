@@ -1,5 +1,5 @@
-//! Edits TOML as text, so that everything but one table stays as its user wrote it. Each edit is read again and compared with
-//! the wanted value before it is returned.
+//! Edits TOML as text, so that everything but one table stays as the user wrote it. Each edited text is parsed and compared
+//! with the wanted value before it is returned.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use toml::Table;
 /// `entry` does not have stay.
 ///
 /// # Errors
-/// The text is not TOML, or has the table in another form than below its own heading.
+/// The text is not TOML, or has the table in another form than below a heading `[outer.name]`, e.g. inline.
 pub(super) fn set(text: &str, outer: &str, name: &str, entry: &Map<String, Value>) -> Result<Option<String>, String> {
     let mut wanted = parse(text)?;
     let entry = Table::try_from(entry).map_err(|_| "cannot hold the entry".to_string())?;
@@ -39,7 +39,7 @@ pub(super) fn set(text: &str, outer: &str, name: &str, entry: &Map<String, Value
 /// Returns the text without the table `outer.name`; `None` if there is none.
 ///
 /// # Errors
-/// The text is not TOML, or has the table in another form than below its own heading.
+/// The text is not TOML, or has the table in another form than below a heading `[outer.name]`, e.g. inline.
 pub(super) fn remove(text: &str, outer: &str, name: &str) -> Result<Option<String>, String> {
     let mut wanted = parse(text)?;
     let servers = servers_of(&mut wanted, outer)?;
@@ -64,7 +64,7 @@ pub(super) fn remove(text: &str, outer: &str, name: &str) -> Result<Option<Strin
 
 fn parse(text: &str) -> Result<Table, String> {
     text.parse().map_err(|error: toml::de::Error| {
-        // The message would quote the line, which may contain a key.
+        // Does not use the parser's message, because the message quotes the line, which may contain an API key.
         let line = error.span().map_or(1, |it| text[..it.start.min(text.len())].matches('\n').count() + 1);
         format!("is not TOML (line {line})")
     })
@@ -95,8 +95,8 @@ fn section(outer: &str, name: &str, table: &Table) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the ranges of the lines that belong to a table or to one in it: from a heading to the next one, without the
-/// comments above that.
+/// Returns the ranges of lines that belong to the table `outer.name` or to a table in it: each from the heading to the next
+/// heading, without the comments directly above the next heading.
 fn sections(text: &str, outer: &str, name: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut open: Option<Range<usize>> = None;
@@ -107,7 +107,7 @@ fn sections(text: &str, outer: &str, name: &str) -> Vec<Range<usize>> {
         if let Some(heading) = heading(line) {
             let own = heading == format!("{outer}.{name}") || heading.starts_with(&format!("{outer}.{name}."));
             match open.as_mut().filter(|_| own) {
-                // Blank lines and comments between two own headings belong to them.
+                // Includes blank lines and comments between two headings of the table in the range.
                 Some(range) => range.end = at,
                 None => {
                     found.extend(open.take());

@@ -33,7 +33,8 @@ const ALLOWED_NAMES: [&str; 10] = [
 ];
 
 /// Name prefixes of further files that may exist before the daemon's first start: the log of outbound requests with
-/// SQLite's companion files, which a crash leaves behind; test files of a killed start; partly written key files.
+/// SQLite's companion files, which a crash leaves behind; files with which a killed start tested write access; partly
+/// written key files.
 const ALLOWED_PREFIXES: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
 /// Checks that the directory is vic's or empty, and that its format is not newer than [`FORMAT`]. Writes nothing.

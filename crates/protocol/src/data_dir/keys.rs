@@ -225,7 +225,7 @@ pub fn read_key_table(path: &Path) -> Result<Vec<KeyEntry>> {
             .hint("fix it, or move it aside and add the keys again")
     };
     let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    // Reject a key without folders, because an empty list of folders may mean all files elsewhere.
+    // Reject a key without folders, because other code may take an empty list of folders to mean all files.
     match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
         Some(key) => Err(wrong(format!("the key `{}` has no folder, or one with a relative path", key.name))),
         None => Ok(keys),

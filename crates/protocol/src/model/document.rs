@@ -144,7 +144,7 @@ pub struct Block {
 /// rejected with [`Reason::TooLarge`].
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Maximum number of blocks that a parser produces for a file, not counting the blocks from OCR.
+/// Maximum number of blocks that a parser produces for a file, not counting the blocks from OCR; further ones are dropped.
 pub const MAX_BLOCKS: usize = 250_000;
 
 /// The extracted text of one file, in blocks.
@@ -268,23 +268,23 @@ pub struct ExtractLimits {
     pub memory_mib: u32,
     /// Maximum bytes of text; longer text is cut off and sets [`Document::truncated`].
     pub text_bytes: u64,
-    /// Maximum bytes inflated from archives and containers, in total.
+    /// Maximum bytes inflated from archives and containers, in total; a member or part that would exceed it is not read.
     pub inflated_bytes: u64,
-    /// Maximum bytes inflated from one member or part.
+    /// Maximum bytes inflated from one member or part; a larger one is not read.
     pub entry_bytes: u64,
-    /// Maximum ratio of inflated to compressed size of a member or part larger than 1 MiB.
+    /// Maximum ratio of inflated to compressed size of a member or part larger than 1 MiB; one above it is not read.
     pub ratio: u64,
-    /// Maximum members read from archives, in total.
+    /// Maximum members read from archives, in total; further members are not read.
     pub members: u32,
-    /// Maximum parts in one office document or book.
+    /// Maximum parts in one office document or book; a document with more is rejected.
     pub parts: u32,
-    /// Maximum nesting of archives and messages.
+    /// Maximum nesting of archives and messages; deeper ones are not read.
     pub depth: u32,
-    /// Maximum pages read.
+    /// Maximum pages read; further pages are left out.
     pub pages: u32,
-    /// Maximum cells read from spreadsheets.
+    /// Maximum cells read from spreadsheets; further cells are left out.
     pub cells: u64,
-    /// Maximum pixels of an image, as the image's header states them.
+    /// Maximum pixels of an image, as the image's header states them; a larger image is rejected.
     pub pixels: u64,
     /// Whether parsers may run without a jail (an operating system sandbox).
     pub jail: JailMode,

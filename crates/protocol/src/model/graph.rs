@@ -142,7 +142,7 @@ pub struct GraphRelation {
 }
 
 impl GraphRelation {
-    /// Returns the start and end fields of a traversal, if the relation has two.
+    /// Returns the fields where a traversal of the relation starts and ends; `None` if the relation lacks either field.
     pub fn endpoints(&self) -> Option<(&GraphField, &GraphField)> {
         let named = |name: &Option<String>, position: usize| match name {
             Some(name) => self.fields.iter().find(|it| it.name == *name),

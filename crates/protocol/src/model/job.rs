@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
-    /// Folders, or files of a root; if empty, every known root. An owner's folder outside every root becomes a root.
+    /// Folders, or files of a root; if empty, every known root. A folder outside every root becomes a root; only the owner
+    /// may request that.
     pub paths: Vec<String>,
     /// Read and embed every file again, changed or not.
     pub full: bool,

@@ -71,13 +71,15 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
-/// Maximum size of a glob in bytes: a compiled glob takes some hundred bytes of memory per byte.
+/// Maximum size of a glob in bytes; a longer one is rejected, because a compiled glob takes some hundred bytes of memory per
+/// byte.
 pub const MAX_GLOB: usize = 4 << 10;
 
-/// Maximum number of extensions in a filter.
+/// Maximum number of extensions in a filter; a filter with more is rejected.
 pub const MAX_EXTENSIONS: usize = 1_000;
 
-/// Maximum number of words that a file name must contain: each word is searched in every name.
+/// Maximum number of words in a search of file names; a search with more is rejected, because each word is searched in every
+/// name.
 pub const MAX_NAME_WORDS: usize = 16;
 
 /// Values of [`QueryPlan::intent`].

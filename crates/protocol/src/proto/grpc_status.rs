@@ -22,10 +22,12 @@ const RETRY_AFTER: &str = "retry-after";
 /// Trailer that contains the milliseconds to wait before a retry, only if known.
 const RETRY_AFTER_MS: &str = "vic-retry-after-ms";
 
-/// Maximum size of a hint, in bytes: trailers count against the peer's header limit, often 16 KiB.
+/// Maximum size of a hint, in bytes; a longer one is truncated, because trailers count against the peer's header limit,
+/// often 16 KiB.
 const MAX_HINT: usize = 2 << 10;
 
-/// Maximum size of a message in bytes. Like a hint it counts against the header limit; percent-encoding may triple it.
+/// Maximum size of a message in bytes; a longer one is truncated. Like a hint, it counts against the header limit, and
+/// percent-encoding may triple its size.
 const MAX_MESSAGE: usize = 2 << 10;
 
 /// Converts an error to a gRPC status.

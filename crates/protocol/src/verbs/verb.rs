@@ -36,7 +36,8 @@ pub enum FieldKind {
 pub struct Field {
     /// Name in snake_case; the command line writes it with `-`.
     pub name: &'static str,
-    /// Other names that a request may use for the field. No field that the same request could have has one of them.
+    /// Other names that a request may use for the field. No other field of the same request, filters included,
+    /// has one of these names.
     pub aliases: &'static [&'static str],
     /// Type of the field's value.
     pub kind: FieldKind,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::model::llm::schema::compile::{Node, Type};
 
-/// Maximum nesting depth of a validated value: a recursive schema must not recurse forever.
+/// Maximum nesting depth of validation; a deeper value is a violation. Otherwise, a recursive schema could recurse forever.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of validation steps. [`MAX_DEPTH`] alone is not enough: a schema that refers twice to its root doubles
 /// the number of steps at each level of nesting.
@@ -44,7 +44,8 @@ pub(super) fn validate(nodes: &[Node], root: usize, value: &Value) -> Vec<Violat
     let mut checker = Checker { nodes, violations: Vec::new(), depth: 0, steps_left: &left };
     checker.node(root, value, "");
     if left.get() == 0 && checker.violations.is_empty() {
-        // Report the reached limit as a violation: inside a `not`, an unchecked part would otherwise pass as valid.
+        // Report the step limit as a violation of the whole value. When the limit is reached inside a `not`, the sub-schema
+        // fails, and the failure satisfies the `not`. The value would then pass as valid although it was not fully checked.
         checker.report("", TOO_MANY_STEPS);
     }
     checker.violations
