@@ -44,7 +44,7 @@ pub fn management_call(name: &str) -> Option<&'static Verb> {
     MANAGEMENT_CALLS.iter().find(|it| it.name.eq_ignore_ascii_case(name.trim()))
 }
 
-/// Returns a verb or a management call by name, as [`verb`] and [`management_call`] do.
+/// Returns a verb or a management call by name, as [`verb()`] and [`management_call`] do.
 pub fn any_call(name: &str) -> Option<&'static Verb> {
     verb(name).or_else(|| management_call(name))
 }
