@@ -138,8 +138,8 @@ fn duplicate_name_from_walk_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
-    // The second scan lists file 4 twice, the second time with the inode of file 9. If this entry were kept, file 9 would
-    // seem to have moved to the path of file 4.
+    // Files 4 and 9 have the same inode. The second scan lists file 4 twice, the second time also with the size and times
+    // of file 9 (version 3). If this entry were kept, file 9 would seem to have moved to the path of file 4.
     catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAUTIOUS).unwrap();
     catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAUTIOUS).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);

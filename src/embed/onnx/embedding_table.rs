@@ -8,7 +8,7 @@ use half::slice::HalfFloatSliceExt;
 
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::weights::{BertConfig, Weights};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, Result};
 
 /// The embedding tables of one model, shared by all sessions.
 pub(crate) struct EmbeddingTable {
@@ -32,8 +32,7 @@ impl EmbeddingTable {
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
         if width != hidden {
-            let text = format!("the model is damaged: its table `{name}` has {width} columns instead of {hidden}");
-            return Err(Error::new(ErrorCode::DataLoss, text).hint("run `vic models pull` to download it again"));
+            return Err(weights.invalid_model(&format!("`{name}` has {width} columns instead of {hidden}")));
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),

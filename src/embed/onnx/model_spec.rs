@@ -209,7 +209,7 @@ impl Network {
 
     /// Writes a file into the first writable folder for graphs, and returns its path.
     pub(crate) fn write_beside_graph(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
-        let mut last = Error::internal("the model has no folder for its graph");
+        let mut last = Error::internal(format!("no folder is known in which `{name}` can be written for the model"));
         for place in self.candidate_paths(name) {
             match write_file(&place, bytes) {
                 Ok(()) => return Ok(place),

@@ -19,8 +19,8 @@ use crate::model::{Root, RootId};
 /// that the result for the first path still holds when the last path is scanned.
 const PATHS_PER_COMMIT: usize = 256;
 
-/// Maximum files of a new folder that the OCR queue treats as just changed, and so reads first; the others wait for their
-/// turn.
+/// Maximum number of files of a changed folder for which the OCR queue records that the watcher saw them change. For the
+/// other files, OCR is dropped if the job that reads them is cancelled before OCR.
 const MAX_SEEN_PER_FOLDER: usize = 10_000;
 
 /// Applies changes until the daemon ends. A batch, together with all batches that arrived meanwhile, makes one pipeline
