@@ -60,7 +60,7 @@ fn run() -> Result<()> {
     // trigger it.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!(%error, "cannot start the allocator's background thread; freed memory returns late");
+        tracing::warn!(%error, "cannot start the background thread of the memory allocator; freed memory returns to the system late");
     }
     let worker = worker_program()?;
     let runtime =

@@ -87,7 +87,7 @@ pub enum Purpose {
     /// Answer a question: all content of the file, with its structure.
     #[default]
     Question,
-    /// Complete the indexed text: plain text of the pages that have none, except images that are not documents (photos,
+    /// Complete the indexed text: plain text of the pages without text, and of images that show documents (no photos or
     /// icons).
     UnreadText,
     /// Complete the indexed text: plain text of every page and image.

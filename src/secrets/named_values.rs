@@ -91,8 +91,8 @@ fn entropy(value: &str) -> f64 {
     counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
 }
 
-/// Whether a value is neither a date nor the name of a file or function. Such names consist of words and numbers of several
-/// characters, or have separators throughout.
+/// Whether a value looks random. Dates and names of files or functions do not: they consist of words and numbers of several
+/// characters, or have a separator every few characters.
 fn is_jumbled(value: &str) -> bool {
     /// Minimum length of the longest part without separators.
     const MIN_PART_LENGTH: usize = 16;

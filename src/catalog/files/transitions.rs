@@ -353,8 +353,8 @@ impl Catalog {
     }
 }
 
-/// Marks one file, and updates its row in the name index if the names inside the file changed. The parameters of the
-/// statement are the six of the stamp, six of the mark and those of [`SET_CONTENTS`].
+/// Runs `sql`, which sets the state of one file, and updates the row of the file in the name index if the names inside the
+/// file changed. Parameters of `sql`: six of the file stamp, the six `values`, and those of [`SET_CONTENTS`].
 fn mark_file(
     db: &Transaction<'_>,
     sql: &str,

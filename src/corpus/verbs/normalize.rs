@@ -431,7 +431,7 @@ mod tests {
             });
             let text = written.collect::<Vec<_>>().join(" ; ");
             let once = mapping(&text, json!({"form": "dates"}));
-            // Leave out months before 2012: written as numbers, such a month could be a span of years.
+            // Leave out months before 2012: `2009-11` may be November 2009 or the years 2009 to 2011.
             let clear = once.iter().filter(|it| it.1.len() > 7 || it.1.as_str() >= "2012");
             for (_, canonical) in clear {
                 prop_assert_eq!(mapping(canonical, json!({"form": "dates"})), [(canonical.clone(), canonical.clone())]);

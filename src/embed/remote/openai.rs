@@ -75,7 +75,10 @@ impl Numbers {
             Numbers::List(numbers) => Ok(numbers.into_iter().map(|it| it.unwrap_or(f32::NAN)).collect()),
             Numbers::Base64(text) => {
                 let bytes = decode_base64(&text).filter(|it| it.len() % 4 == 0).ok_or_else(|| {
-                    Failure::Content(Error::new(ErrorCode::Unavailable, "the server returned invalid base64"))
+                    Failure::Content(Error::new(
+                        ErrorCode::Unavailable,
+                        "the embedding server returned a vector in invalid base64",
+                    ))
                 })?;
                 let numbers = bytes.chunks_exact(4).map(|it| f32::from_le_bytes([it[0], it[1], it[2], it[3]]));
                 Ok(numbers.collect())

@@ -7,7 +7,7 @@ use crate::graph::extract::{FOLDERS_ATTRIBUTE, FolderMatch, folder_match, is_nam
 use crate::graph::snapshot::interner::Symbol;
 use crate::graph::snapshot::{Alias, EdgeStatement, NodeIx, Snapshot, SourceInfo};
 
-/// Resolver of edge ends in a snapshot that already has all its entities and aliases.
+/// Finds the nodes that an edge statement names as its ends. The snapshot must already have all entities and aliases.
 pub(in crate::graph) struct EndResolver<'a> {
     snapshot: &'a Snapshot,
     /// For each symbol, the entity with this key.

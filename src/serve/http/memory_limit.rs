@@ -106,7 +106,8 @@ impl MessageMemory {
         let room = if self.length <= SMALL_MESSAGE { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
         let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, "busy: too much request data").hint("try again in a second")
+            Error::new(ErrorCode::ResourceExhausted, "busy: the request bodies in memory have reached their limit")
+                .hint("try again in a second")
         })?;
         match self.parts.last_mut().filter(|it| Arc::ptr_eq(it.semaphore(), room)) {
             Some(last) => last.merge(part),

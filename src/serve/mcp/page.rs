@@ -130,7 +130,7 @@ pub(super) fn whole_data(data: Value, page: &Page) -> Result<CallToolResult> {
 }
 
 fn too_long(page: &Page) -> Error {
-    Error::invalid(format!("the data does not fit into {} characters", page.max_chars))
+    Error::invalid(format!("the structured data is longer than {} characters", page.max_chars))
         .field("max_chars")
         .hint("raise `max_chars`, or omit `structured`: text continues with a cursor")
 }

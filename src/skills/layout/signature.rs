@@ -34,7 +34,7 @@ static SIGNATURE_WORDS: LazyLock<Regex> =
 
 /// Maximum length of a line in a block, in characters; a longer line is a clause about signatures.
 const MAX_LINE_CHARS: usize = 70;
-/// Maximum gap within a block, in line heights: the space for a signature is about three lines high.
+/// Maximum gap within a block, in line heights: twice the three lines that a handwritten signature needs.
 const MAX_GAP_LINES: f32 = 6.0;
 /// Maximum number of rows in a block; the rows after them are not part of it.
 const MAX_BLOCK_ROWS: usize = 24;

@@ -154,7 +154,7 @@ pub struct TableColumn {
 pub struct TableRow {
     /// Location of the row as text: `line 7`, `sheet Q1, B7:F7`, `table 2, row 5`.
     pub place: String,
-    /// Location of the row as data.
+    /// Location of the row in fields that programs can read: lines, sheet and cells, or table and row.
     pub anchor: Anchor,
     /// Cells of the row, in the order of the columns.
     pub cells: Vec<String>,
