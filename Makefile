@@ -65,6 +65,14 @@ test-models: tools build models ## Builds a real language model server (llama.cp
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
+.PHONY: test-milvus
+test-milvus: tools build models ## Runs the tests of the store, and of a daemon with its index there, against Milvus Lite (pip)
+	@models/milvus.sh
+	@source models/tools.env && export PATH="$$VIC_MODELS_DIR/milvus/bin:$$PATH" VIC_TEST_MILVUS_LITE="$$VIC_MODELS_DIR/milvus/bin/milvus-lite" && \
+	  cargo test --release --package vic-milvus -- --ignored --test-threads 1 lite && \
+	  cargo test --release --lib -- --ignored --test-threads 1 milvus_lite && \
+	  cargo test --release --test it -- --ignored --test-threads 1 milvus::
+
 .PHONY: test-mcp
 test-mcp: build models ## Runs the conformance suite and the inspector of the Model Context Protocol (npm, needs the network)
 	@PATH="$(BIN):$$PATH" tests/mcp.py

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use vic::model::{Anchor, Chunk, ChunkId, Embedded, EncodedPieces, FileChunks, FileId, LegHit, Tier};
-use vic::store::{FileSet, KeywordQuery, LanceStore, Store};
+use vic::store::{FileSet, KeywordQuery, LanceStore, Maintenance, Store};
 
 use measure::{Outcome, Rng, Times, argument, number_argument, print};
 
@@ -214,7 +214,7 @@ async fn fill(store: &LanceStore, corpus: &Corpus, chunks: usize) -> Outcome {
     commits.report("commit", COMMIT_CHUNKS as f64, "chunks", Value::Null);
     let mut upkeep = Times::default();
     let begun = Instant::now();
-    store.maintain().await?;
+    store.maintain(Maintenance::Full).await?;
     upkeep.add(begun);
     upkeep.report("upkeep after the first fill", chunks as f64, "chunks", Value::Null);
     Ok(())

@@ -60,6 +60,8 @@ pub enum Purpose {
     Download,
     /// Fetches web pages that the user wants indexed. Only their address is sent.
     Page,
+    /// Stores the index, with the texts of all files, in a database server.
+    Index,
 }
 
 impl Purpose {
@@ -70,6 +72,7 @@ impl Purpose {
             Purpose::Reasoning => "reasoning",
             Purpose::Download => "download",
             Purpose::Page => "page",
+            Purpose::Index => "index",
         }
     }
 
@@ -77,7 +80,7 @@ impl Purpose {
     pub fn may_leave(self, mode: PrivacyMode) -> bool {
         match self {
             Purpose::Embedding => mode == PrivacyMode::CloudEmbeddingOk,
-            Purpose::Reasoning | Purpose::Page => mode != PrivacyMode::LocalOnly,
+            Purpose::Reasoning | Purpose::Page | Purpose::Index => mode != PrivacyMode::LocalOnly,
             Purpose::Download => true,
         }
     }
@@ -86,7 +89,7 @@ impl Purpose {
     fn required_mode(self) -> PrivacyMode {
         match self {
             Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
-            Purpose::Reasoning | Purpose::Page => PrivacyMode::CloudReasoningOk,
+            Purpose::Reasoning | Purpose::Page | Purpose::Index => PrivacyMode::CloudReasoningOk,
             Purpose::Download => PrivacyMode::LocalOnly,
         }
     }
@@ -142,6 +145,45 @@ pub(crate) async fn announce_download(url: &str) -> Result<()> {
     let destination = parse_http_url(url)?.origin().ascii_serialization();
     let noting = move || log_request(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
+}
+
+/// Checks whether vic may keep its index on the database server at `url`, and writes the connection to the audit log unless
+/// the mode is `local_only`. Another machine must be reached by TLS. Returns the address to use: without TLS that of the
+/// checked loopback device, as the name could mean another machine later.
+///
+/// # Errors
+/// The same errors as [`check_allowed`], and [`ErrorCode::PermissionDenied`] for another machine without TLS.
+pub(crate) async fn announce_database(url: &str, mode: PrivacyMode) -> Result<String> {
+    let parsed = parse_http_url(url)?;
+    redact_hosts::record_host(parsed.host_str().unwrap_or_default());
+    let server = parsed.clone();
+    let check = move || resolve_or_log_refusal(&server, mode, Purpose::Index);
+    let addresses = with_dns_limit(&parsed, RESOLVE_TIMEOUT, check).await?;
+    if parsed.scheme() == "http" && !addresses.iter().all(|it| it.ip().to_canonical().is_loopback()) {
+        let text =
+            format!("`{url}` is on another machine and does not use TLS, so that others could read the indexed text");
+        return Err(Error::new(ErrorCode::PermissionDenied, text).hint("use an https address"));
+    }
+    let origin = parsed.origin().ascii_serialization();
+    let address = match addresses.first() {
+        Some(checked) if parsed.scheme() == "http" => format!("http://{checked}"),
+        _ => origin.clone(),
+    };
+    if mode != PrivacyMode::LocalOnly {
+        let noting = move || log_request(origin, 0, Purpose::Index, mode, true);
+        tokio::task::spawn_blocking(noting).await.map_err(Error::internal)??;
+    }
+    Ok(address)
+}
+
+/// Returns a port of this machine that no program uses now, for a server that vic starts.
+///
+/// # Errors
+/// [`ErrorCode::Unavailable`] if there is none.
+pub(crate) fn free_local_port() -> Result<u16> {
+    let find = || std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr();
+    let found = find().map_err(|error| Error::new(ErrorCode::Unavailable, format!("no free port: {error}")))?;
+    Ok(found.port())
 }
 
 /// Writes to the audit log, in every privacy mode, that text is passed to another local program, because vic does not
@@ -237,7 +279,7 @@ pub(crate) async fn open_client(
 ) -> Result<HttpClient> {
     let trusted = match purpose {
         Purpose::Embedding | Purpose::Reasoning => EXTRA_CERTIFICATES.get().map(Vec::as_slice).unwrap_or_default(),
-        Purpose::Download | Purpose::Page => &[],
+        Purpose::Download | Purpose::Page | Purpose::Index => &[],
     };
     let (server, key) = (url.to_string(), key.map(String::from));
     let made = move || build_client(&server, mode, purpose, key.as_deref(), trusted);

@@ -14,6 +14,7 @@ test_changed() {
 test_changed vic-system crates/system/src
 test_changed vic-watch crates/watch/src
 test_changed vic-kernels crates/kernels/src
+test_changed vic-milvus crates/milvus/src
 test_changed vic-protocol crates/protocol/src
 test_changed vic-cli crates/cli/src
 test_changed vic src

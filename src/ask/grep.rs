@@ -61,7 +61,7 @@ impl Asker {
         let (catalog, redaction) = (self.catalog.clone(), self.redaction);
         let ids: Vec<FileId> = raw.iter().map(|(id, _)| *id).collect::<HashSet<_>>().into_iter().collect();
         let files_searched = match &files {
-            FileSet::All => served.store.file_ids().await?.len() as u64,
+            FileSet::All => served.store.file_ids().len() as u64,
             FileSet::Only(ids) => ids.len() as u64,
         };
         let mut matches = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {

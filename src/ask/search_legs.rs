@@ -37,7 +37,7 @@ impl Asker {
             }
             let mut rest = match files {
                 FileSet::Only(ids) => ids.to_vec(),
-                FileSet::All => served.store.file_ids().await?,
+                FileSet::All => served.store.file_ids(),
             };
             rest.retain(|it| !seen.contains(it));
             let more = served.store.vector_leg(vector, &FileSet::Only(Arc::new(rest)), depth).await?;

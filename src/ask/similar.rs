@@ -132,7 +132,7 @@ impl Asker {
     async fn other_files(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
         let mut ids = match self.allowed_files(filter).await? {
             FileSet::Only(ids) => ids.to_vec(),
-            FileSet::All => self.index.serving().store.file_ids().await?,
+            FileSet::All => self.index.serving().store.file_ids(),
         };
         ids.retain(|it| *it != record.id);
         Ok(FileSet::Only(ids.into()))

@@ -18,6 +18,7 @@ mod catalog_db;
 mod database;
 mod graph;
 mod recovery;
+mod store_ledger;
 
 pub use crate::catalog::caches::evidence::{EvidenceCache, EvidenceKey};
 pub use crate::catalog::caches::vectors::{VectorCache, VectorKey};
@@ -40,6 +41,7 @@ pub use crate::catalog::recovery::Recovery;
 pub(crate) use crate::catalog::recovery::listed_root_count;
 pub use database::{check_database, flush_database};
 pub use graph::{FileVersion, GraphStore, Replacement};
+pub use store_ledger::{ChunkRun, LedgerChange, StoreLedger, WordCounts};
 
 #[cfg(test)]
 mod tests;

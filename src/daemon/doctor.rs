@@ -19,7 +19,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{DiskSpace, is_building, serving_table};
 use crate::model::{Check, DoctorReport, FileId, Health};
-use crate::store::{Inspection, LanceStore, Store};
+use crate::store::{self, Backend, Inspection};
 
 /// Prefixes of the names of temporary files that remain if the daemon is killed while starting.
 const UNFINISHED_PREFIXES: [&str; 2] = [".vic-probe", ".tmp"];
@@ -244,15 +244,18 @@ impl Doctor<'_> {
     }
 
     async fn check_store(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize) {
-        let dir = &self.config.db_path;
-        let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
+        let backend = match store::inspect_backend(self.config, !self.has_lock).await {
+            Ok(backend) => backend,
+            Err(error) => return self.record_outcome("index", Err(error)),
+        };
+        let inspected = match backend.inspect(fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
                 // Opening the store repairs it: the store reverts to an intact version or creates a new table.
-                match LanceStore::open(dir, fingerprint, dimension).await {
+                match backend.open(fingerprint, dimension).await {
                     Ok(_) => {
                         let kept = "repaired; the unreadable part is kept beside it";
                         self.record("index", Health::Fixed, format!("{}: {kept}", problem.message), None);
-                        LanceStore::inspect(dir, fingerprint, dimension).await
+                        backend.inspect(fingerprint, dimension).await
                     }
                     Err(error) => Err(error),
                 }
@@ -269,14 +272,20 @@ impl Doctor<'_> {
                     some => format!(", {some} of them from an unfinished commit"),
                 };
                 self.record_outcome("index", Ok(format!("{chunks} chunks can be read, {versions} versions{unsynced}")));
-                self.check_agreement(catalog, fingerprint, dimension, &found).await;
+                self.check_agreement(catalog, &*backend, (fingerprint, dimension), &found).await;
             }
             Err(error) => self.record_outcome("index", Err(error)),
         }
     }
 
     /// Compares the chunks in the store with those that the catalog lists, as a starting daemon does.
-    async fn check_agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
+    async fn check_agreement(
+        &mut self,
+        catalog: &Catalog,
+        backend: &dyn Backend,
+        (fingerprint, dimension): (&str, usize),
+        found: &Inspection,
+    ) {
         match is_building(catalog) {
             Ok(false) => (),
             // While a new index is built, the catalog describes the new index. A repair of the serving index would undo the
@@ -288,13 +297,15 @@ impl Doctor<'_> {
             }
             Err(error) => return self.record_outcome("index and catalog", Err(error)),
         }
-        let Disagreement { lost, orphans } = match self.disagreement(catalog, fingerprint, dimension, found).await {
-            Ok(none) if none == Disagreement::default() => {
-                return self.record_outcome("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
-            }
-            Ok(astray) => astray,
-            Err(error) => return self.record_outcome("index and catalog", Err(error)),
-        };
+        let Disagreement { lost, orphans } =
+            match self.disagreement(catalog, backend, (fingerprint, dimension), found).await {
+                Ok(none) if none == Disagreement::default() => {
+                    return self
+                        .record_outcome("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
+                }
+                Ok(astray) => astray,
+                Err(error) => return self.record_outcome("index and catalog", Err(error)),
+            };
         let message = format!(
             "{} files lack chunks or vectors that the catalog lists, {} have chunks and should have none",
             lost.len(),
@@ -306,8 +317,8 @@ impl Doctor<'_> {
         }
         let mend = async {
             catalog.requeue(&RequeueScope::Ids(lost))?;
-            let store = LanceStore::open(&self.config.db_path, fingerprint, dimension).await?;
-            if store.has_lost_commits() {
+            let store = backend.open(fingerprint, dimension).await?;
+            if store.recovery().has_lost_commits {
                 catalog.requeue(&RequeueScope::All)?;
                 store.accept_loss().await?;
             }
@@ -327,8 +338,8 @@ impl Doctor<'_> {
     async fn disagreement(
         &self,
         catalog: &Catalog,
-        fingerprint: &str,
-        dimension: usize,
+        backend: &dyn Backend,
+        (fingerprint, dimension): (&str, usize),
         found: &Inspection,
     ) -> Result<Disagreement> {
         let astray = Disagreement::compare(catalog, found)?;
@@ -336,7 +347,7 @@ impl Doctor<'_> {
             return Ok(astray);
         }
         tokio::time::sleep(RECHECK_DELAY).await;
-        let found = LanceStore::inspect(&self.config.db_path, fingerprint, dimension).await?.unwrap_or_default();
+        let found = backend.inspect(fingerprint, dimension).await?.unwrap_or_default();
         Ok(astray.confirmed_by(&Disagreement::compare(catalog, &found)?))
     }
 

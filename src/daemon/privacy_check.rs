@@ -3,7 +3,7 @@
 
 use tracing::warn;
 
-use crate::config::{Config, EmbedBackend, LlmBackend};
+use crate::config::{Config, EmbedBackend, LlmBackend, VectorBackend};
 use crate::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -50,7 +50,10 @@ fn configured_servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
         LlmBackend::Ollama => Some((OLLAMA, config.embed.ollama_url.as_str(), Purpose::Reasoning)),
         LlmBackend::OpenAi => Some((OPENAI, config.embed.openai_url.as_str(), Purpose::Reasoning)),
     };
-    embedding.into_iter().chain(reasoning).collect()
+    let vectors = &config.vectors;
+    let is_server = vectors.backend == VectorBackend::Milvus && vectors.milvus_uri.contains("://");
+    let index = is_server.then_some(("VIC_MILVUS_URI", vectors.milvus_uri.as_str(), Purpose::Index));
+    embedding.into_iter().chain(reasoning).chain(index).collect()
 }
 
 #[cfg(test)]

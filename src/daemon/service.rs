@@ -207,6 +207,7 @@ impl Service for Daemon {
             degraded,
             auth_enabled: self.facts.auth_enabled,
             upkeep: Upkeep {
+                store: store.backend,
                 now: store.upkeep_now.unwrap_or_default().into(),
                 versions: store.versions,
                 fragments: store.fragments,

@@ -30,6 +30,7 @@ use crate::index::state::{Caches, IndexParts, IndexState, Workers};
 use crate::index::tables::Tables;
 use crate::index::watch::apply;
 use crate::index::watch::watching::Watching;
+use crate::store;
 
 /// Maximum vectors in the vector cache, which evicts the oldest beyond it: 400,000 of 384 dimensions take about 600 MiB on
 /// disk.
@@ -82,7 +83,8 @@ impl IndexState {
         let model = serde_json::json!({ "backend": config.embed.backend.name(),
             "model": config.embed.model, "precision": config.embed.precision });
         let old_config = config.clone();
-        let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
+        let backend = store::open_backend(&config).await?;
+        let tables = Tables::open(&catalog, backend, embedder.clone(), model.to_string(), async move |text| {
             open_old_embedder(old_config, text).await
         })
         .await?;

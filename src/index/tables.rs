@@ -5,14 +5,13 @@
 //! the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalog::{Catalog, RequeueScope};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
-use crate::store::{LanceStore, Store, StoreStats};
+use crate::store::{Backend, Durability, Maintenance, Store, StoreStats};
 
 /// A job updates the keyword index when a quarter of all rows are outside it, but not for fewer rows than this, which a
 /// query scans in about 10 ms.
@@ -34,6 +33,8 @@ const SERVING_DIMENSION_KEY: &str = "serving_dimension";
 const SERVING_MODEL_KEY: &str = "serving_model";
 /// Catalog key of the fingerprint of the table being built; empty if none is.
 const BUILDING_KEY: &str = "building_fingerprint";
+/// Catalog key of the place of the tables that the catalog describes; missing for LanceDB of an older vic.
+const PLACE_KEY: &str = "store_place";
 
 /// Returns the fingerprint and the vector dimension of the table that answers queries, or `None` before the first
 /// table.
@@ -68,8 +69,8 @@ pub struct ServingTable {
 /// The table that is written to and the table that answers queries, normally the same.
 pub(crate) struct Tables {
     catalog: Catalog,
-    directory: std::path::PathBuf,
-    target: Arc<LanceStore>,
+    backend: Arc<dyn Backend>,
+    target: Arc<dyn Store>,
     embedder: Arc<dyn Embedder>,
     model: String,
     serving: RwLock<ServingTable>,
@@ -79,7 +80,7 @@ pub(crate) struct Tables {
 
 #[derive(Clone)]
 struct OldTable {
-    store: Arc<LanceStore>,
+    store: Arc<dyn Store>,
     fingerprint: String,
     /// Why the model of this table cannot be loaded; `None` if it is loaded.
     problem: Option<String>,
@@ -92,7 +93,7 @@ impl Tables {
     /// model.
     pub(crate) async fn open<F>(
         catalog: &Catalog,
-        directory: &Path,
+        backend: Arc<dyn Backend>,
         embedder: Arc<dyn Embedder>,
         model: String,
         open_old: F,
@@ -101,11 +102,17 @@ impl Tables {
         F: AsyncFnOnce(&str) -> Result<Arc<dyn Embedder>>,
     {
         let fingerprint = embedder.fingerprint().to_string();
-        let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
-        if target.has_lost_commits() {
+        let target = backend.open(&fingerprint, embedder.dimension()).await?;
+        if target.recovery().has_lost_commits {
             // The catalog may describe rows that the table has lost, so every file is indexed again.
             catalog.requeue(&RequeueScope::All)?;
             target.accept_loss().await?;
+        }
+        if catalog.meta_get(PLACE_KEY)?.unwrap_or_else(|| "lance".into()) != backend.place() {
+            // The table is empty or has old texts, as files changed while another store was in use.
+            target.delete(&target.file_ids()).await?;
+            catalog.requeue(&RequeueScope::All)?;
+            catalog.meta_set(PLACE_KEY, &backend.place())?;
         }
         let mut serving = ServingTable { store: target.clone(), embedder: Some(embedder.clone()) };
         let mut old = None;
@@ -113,7 +120,7 @@ impl Tables {
             Some(before) if before != fingerprint => {
                 let dimension = catalog.meta_get(SERVING_DIMENSION_KEY)?.and_then(|it| it.parse().ok());
                 let dimension = dimension.unwrap_or(embedder.dimension());
-                let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
+                let store = backend.open(&before, dimension).await?;
                 let old_model = catalog.meta_get(SERVING_MODEL_KEY)?.unwrap_or_default();
                 let (embedder, problem) = matching_embedder(open_old(&old_model).await, &before);
                 serving = ServingTable { store: store.clone(), embedder };
@@ -126,11 +133,12 @@ impl Tables {
             Some(_) => abandon_building(catalog)?,
             None => save_serving_table(catalog, &fingerprint, embedder.dimension(), &model)?,
         }
-        let kept = [Some(&fingerprint), old.as_ref().map(|it: &OldTable| &it.fingerprint)];
-        drop_unused_tables(directory, &kept.into_iter().flatten().collect::<Vec<_>>()).await;
+        let answering = old.as_ref().map_or(&fingerprint, |it: &OldTable| &it.fingerprint);
+        backend.set_serving(answering).await?;
+        drop_unused_tables(&*backend, &[&fingerprint, answering]).await;
         Ok(Tables {
             catalog: catalog.clone(),
-            directory: directory.to_path_buf(),
+            backend,
             target,
             embedder,
             model,
@@ -153,7 +161,7 @@ impl Tables {
     pub(crate) fn quarantined(&self) -> Vec<std::path::PathBuf> {
         let old = self.old().map(|it| it.store);
         let both = [Some(self.target.clone()), old];
-        both.into_iter().flatten().flat_map(|it| it.quarantined().to_vec()).collect()
+        both.into_iter().flatten().flat_map(|it| it.recovery().quarantined).collect()
     }
 
     /// Returns whether the previous model's table still answers queries.
@@ -168,12 +176,15 @@ impl Tables {
 
     /// Makes the new table answer queries and drops the old one. The caller has checked that no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
-        let Some(old) = self.old() else { return Ok(()) };
+        if self.old().is_none() {
+            return Ok(());
+        }
+        self.backend.set_serving(self.embedder.fingerprint()).await?;
         save_serving_table(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
         *self.serving.write().unwrap_or_else(PoisonError::into_inner) =
             ServingTable { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
         *self.old.write().unwrap_or_else(PoisonError::into_inner) = None;
-        LanceStore::drop_table(&self.directory, &LanceStore::table_of(&old.fingerprint)).await
+        self.backend.drop_tables_except(&[self.embedder.fingerprint()]).await
     }
 
     fn old(&self) -> Option<OldTable> {
@@ -210,18 +221,8 @@ fn abandon_building(catalog: &Catalog) -> Result<()> {
 
 /// Drops the tables that neither answer queries nor are being built: no query reads them, and purges would not reach
 /// them. Other files in the directory are not vic's and stay.
-async fn drop_unused_tables(directory: &Path, kept: &[&String]) {
-    let kept: Vec<String> = kept.iter().map(|it| LanceStore::table_of(it)).collect();
-    let dropped = async {
-        let mut tables = LanceStore::tables(directory).await?;
-        tables.retain(|it| LanceStore::is_model_table(it) && !kept.contains(it));
-        for table in tables {
-            tracing::info!(table, "removing the index of an unused model");
-            LanceStore::drop_table(directory, &table).await?;
-        }
-        Ok::<_, crate::error::Error>(())
-    };
-    if let Err(error) = dropped.await {
+async fn drop_unused_tables(backend: &dyn Backend, kept: &[&str]) {
+    if let Err(error) = backend.drop_tables_except(kept).await {
         tracing::warn!(%error, "cannot remove the index of an unused model; the next start tries again");
     }
 }
@@ -241,8 +242,8 @@ fn save_serving_table(catalog: &Catalog, fingerprint: &str, dimension: usize, mo
 /// queries.
 #[derive(Clone)]
 pub(crate) struct TableWriter {
-    target: Arc<LanceStore>,
-    old: Option<Arc<LanceStore>>,
+    target: Arc<dyn Store>,
+    old: Option<Arc<dyn Store>>,
 }
 
 impl TableWriter {
@@ -275,10 +276,14 @@ impl TableWriter {
     }
 
     /// Returns whether chunks may be stored without vectors for now. Not while the old model's table answers
-    /// queries, because the new table must be complete when it replaces the old one. Not in a table too large for
-    /// memory, because its approximate index is built from the existing vectors.
+    /// queries, because the new table must be complete when it replaces the old one.
     pub(crate) fn allows_missing_vectors(&self) -> bool {
-        self.old.is_none() && self.target.has_vectors_in_memory()
+        self.old.is_none() && self.target.capabilities().allows_missing_vectors
+    }
+
+    /// Returns whether the store may have lost rows since it was opened: a server syncs to disk later.
+    pub(crate) fn may_lose_rows(&self) -> bool {
+        self.target.capabilities().durability == Durability::ProcessExit
     }
 
     /// Returns the number of chunks in the table.
@@ -308,13 +313,18 @@ impl TableWriter {
     }
 
     /// Returns the files with vectors that were damaged when the table was opened.
-    pub(crate) fn damaged(&self) -> &BTreeSet<FileId> {
-        self.target.damaged()
+    pub(crate) fn damaged(&self) -> BTreeSet<FileId> {
+        self.target.recovery().damaged
     }
 
     /// Returns how many chunks each file has.
     pub(crate) fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
         self.target.rows_by_file()
+    }
+
+    /// Returns the number of the newest version of the table.
+    pub(crate) fn version(&self) -> u64 {
+        self.target.version()
     }
 
     /// Returns the number of versions of the table on disk.
@@ -338,7 +348,7 @@ impl TableWriter {
                 self.maintain().await
             }
             Ok(stats) if stats.unindexed_rows > ATTENDED_ROWS && self.target.is_queried() => match stats.fragments {
-                0..=MAX_FRAGMENTS => self.target.cover_keywords().await,
+                0..=MAX_FRAGMENTS => self.target.maintain(Maintenance::Keywords).await,
                 _ => self.maintain().await,
             },
             Ok(_) => Ok(()),
@@ -359,7 +369,7 @@ impl TableWriter {
 
     /// Rewrites all data that holds deleted rows, in both tables. Returns each table with the version before which all
     /// versions must be pruned.
-    pub(crate) async fn purge(&self) -> Result<Vec<(Arc<LanceStore>, u64)>> {
+    pub(crate) async fn purge(&self) -> Result<Vec<(Arc<dyn Store>, u64)>> {
         let mut versions = Vec::new();
         for store in self.old.iter().chain([&self.target]) {
             versions.push((store.clone(), store.purge().await?));
@@ -369,7 +379,7 @@ impl TableWriter {
 
     /// Prunes the versions before the given one of each table, except those that a running read needs. Returns whether
     /// all are pruned.
-    pub(crate) async fn prune_before(&self, versions: &[(Arc<LanceStore>, u64)]) -> Result<bool> {
+    pub(crate) async fn prune_before(&self, versions: &[(Arc<dyn Store>, u64)]) -> Result<bool> {
         let mut are_gone = true;
         for (store, version) in versions {
             are_gone &= store.prune_before(*version).await?;
@@ -379,7 +389,7 @@ impl TableWriter {
 
     /// Prunes old versions of the table.
     pub(crate) async fn prune(&self) -> Result<()> {
-        self.target.prune().await
+        self.target.maintain(Maintenance::Prune).await
     }
 
     /// Returns whether a query ran within the last half minute.
@@ -389,26 +399,36 @@ impl TableWriter {
 
     /// Runs full maintenance of the table.
     pub(crate) async fn maintain(&self) -> Result<()> {
-        self.target.maintain().await
+        self.target.maintain(Maintenance::Full).await
     }
 
     /// Adds all rows to the keyword index, without other maintenance.
     pub(crate) async fn cover_keywords(&self) -> Result<()> {
-        self.target.cover_keywords().await
+        self.target.maintain(Maintenance::Keywords).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::index::tests::FakeEmbedder;
+    use crate::config::Config;
+    use crate::index::tests::{FakeEmbedder, chunks_of};
+    use crate::store::{LanceBackend, LanceStore, open_backend};
+
+    fn backend(dir: &Path) -> Arc<dyn Backend> {
+        Arc::new(LanceBackend::new(dir.to_owned()))
+    }
 
     /// Opens the tables of a directory for one model after the other. Returns what the directory then contains.
     async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
         let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
         for model in models {
             let old = async |_: &str| Err(Error::not_found("it is not there"));
-            drop(Tables::open(&catalog, &index, Arc::new(FakeEmbedder(model)), "m".into(), old).await.unwrap());
+            drop(
+                Tables::open(&catalog, backend(&index), Arc::new(FakeEmbedder(model)), "m".into(), old).await.unwrap(),
+            );
         }
         (catalog, LanceStore::tables(&index).await.unwrap())
     }
@@ -422,6 +442,29 @@ mod tests {
         std::fs::create_dir(dir.path().join("index/mine.lance")).unwrap();
         assert_eq!(tables_after(dir.path(), &[c]).await.1, ["chunks_aaaaaaaaaaaa", "chunks_cccccccccccc", "mine"]);
         assert_eq!(tables_after(dir.path(), &[a]).await.1, ["chunks_aaaaaaaaaaaa", "mine"]);
+    }
+
+    #[tokio::test]
+    async fn table_of_another_store_is_emptied_when_it_is_used_again() {
+        let (dir, server) = (tempfile::tempdir().unwrap(), vic_milvus::mock::MockServer::start().await.unwrap());
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+        let open = async |backend: Arc<dyn Backend>| {
+            let old = async |_: &str| Err(Error::not_found("it is not there"));
+            let embedder = Arc::new(FakeEmbedder("aaaaaaaaaaaa"));
+            Tables::open(&catalog, backend, embedder, "m".into(), old).await.unwrap().writing()
+        };
+        let lance = backend(&dir.path().join("index"));
+        open(lance.clone()).await.replace(vec![chunks_of(1)]).await.unwrap();
+        assert!(open(lance.clone()).await.has_file(1));
+        let lookup = |name: &str| match name {
+            "VIC_DATA_DIR" => Some(dir.path().as_os_str().to_owned()),
+            "VIC_VECTOR_BACKEND" => Some("milvus".into()),
+            "VIC_MILVUS_URI" => Some(server.address().into()),
+            _ => None,
+        };
+        let milvus = Config::from_lookup(&lookup).unwrap();
+        assert!(!open(open_backend(&milvus).await.unwrap()).await.has_file(1));
+        assert!(!open(lance).await.has_file(1), "the file may have changed while Milvus was in use");
     }
 
     #[tokio::test]
@@ -442,7 +485,7 @@ mod tests {
             let path = dir.path().join("index");
             let reopened = reopened.clone();
             let old = async move |_: &str| reopened.map(|it| Arc::new(FakeEmbedder(it)) as Arc<dyn Embedder>);
-            Tables::open(&catalog, &path, Arc::new(FakeEmbedder(fingerprint)), "m".into(), old).await.unwrap()
+            Tables::open(&catalog, backend(&path), Arc::new(FakeEmbedder(fingerprint)), "m".into(), old).await.unwrap()
         };
         open("aaaaaaaaaaaa").await;
         let tables = open("bbbbbbbbbbbb").await;

@@ -145,7 +145,7 @@ async fn idle_skill_workers_end_while_files_are_queued() {
 }
 
 /// Returns the chunks of a file with a single line of text.
-fn chunks_of(file_id: FileId) -> FileChunks {
+pub(crate) fn chunks_of(file_id: FileId) -> FileChunks {
     let chunk = Chunk {
         id: ChunkId(format!("{file_id:032x}")),
         ordinal: 0,

@@ -1,6 +1,9 @@
-//! The trait `Store`, the interface of a store of chunks, with the types of its queries and statistics.
+//! The traits `Store`, a table of chunks, and `Backend`, the place of all tables, with the types of their queries and
+//! statistics.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -37,6 +40,8 @@ pub struct KeywordQuery {
 /// Size and maintenance of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
+    /// The backend with its version and place, and what it lacks.
+    pub backend: String,
     /// Number of chunks; each is one row of the table.
     pub chunks: u64,
     /// Size of the table on disk, in bytes.
@@ -61,22 +66,120 @@ impl StoreStats {
     }
 }
 
+/// What a backend guarantees. Callers ask it instead of assuming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The failure that an acknowledged change survives.
+    pub durability: Durability,
+    /// Maximum number of rows of a change that the backend writes at once; it splits larger changes.
+    pub max_batch_rows: usize,
+    /// Whether a vector search compares every vector, and not only those of an approximate index.
+    pub is_exact: bool,
+    /// Maximum number of files that one search takes as a list; the backend splits longer lists or filters afterwards.
+    pub max_filter_files: usize,
+    /// Where keywords are searched.
+    pub keywords: KeywordSearch,
+    /// Whether chunks may be stored now and get their vectors later.
+    pub allows_missing_vectors: bool,
+}
+
+/// The failure that an acknowledged change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of any process, but not always a power failure: the server syncs to disk later.
+    ProcessExit,
+    /// A power failure.
+    PowerFailure,
+}
+
+/// Where keywords are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeywordSearch {
+    /// In the table itself.
+    Table,
+    /// In an index on this machine, because the server has none.
+    Local,
+}
+
+/// A part of the maintenance of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maintenance {
+    /// Updates the indexes, merges fragments and prunes old versions, each where the benefit exceeds the cost.
+    Full,
+    /// Adds all rows to the keyword index.
+    Keywords,
+    /// Prunes old versions. Needs hardly any disk space.
+    Prune,
+}
+
+/// What opening a table had to repair.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// New paths of the damaged parts that were renamed.
+    pub quarantined: Vec<PathBuf>,
+    /// Files with vectors that were damaged. They must be indexed again.
+    pub damaged: BTreeSet<FileId>,
+    /// Whether durable commits were lost. What the catalog records about this table is then wrong. Stays true across
+    /// restarts until [`Store::accept_loss`].
+    pub has_lost_commits: bool,
+}
+
+/// What an inspection found in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Number of chunks of each file.
+    pub rows: BTreeMap<FileId, u64>,
+    /// Files with a damaged vector.
+    pub damaged: BTreeSet<FileId>,
+    /// Number of versions on disk.
+    pub versions: u64,
+    /// Number of versions that an interrupted commit left. The next start quarantines them.
+    pub unsynced: u64,
+    /// Paths of quarantined and temporary files.
+    pub leftovers: Vec<PathBuf>,
+}
+
+/// The place of all tables of chunks: one table for each embedding model that is in use.
+#[async_trait::async_trait]
+pub trait Backend: Send + Sync {
+    /// Opens the table of a model, or creates it, and repairs what an interrupted change or a failure of the disk left:
+    /// see [`Store::recovery`]. `fingerprint` identifies the model and its settings, `dimension` is the length of its
+    /// vectors.
+    async fn open(&self, fingerprint: &str, dimension: usize) -> Result<Arc<dyn Store>>;
+
+    /// Names the place of the tables. Tables at another place know nothing of the changes since.
+    fn place(&self) -> String;
+
+    /// Records that the table of this model answers queries, for programs that read the backend without vic.
+    async fn set_serving(&self, fingerprint: &str) -> Result<()>;
+
+    /// Drops the tables of all models but these, with all their data. Other tables and files are not vic's and stay.
+    async fn drop_tables_except(&self, kept: &[&str]) -> Result<()>;
+
+    /// Reads every row of a model's table without changing it. Returns `None` if there is no table. A damaged table is
+    /// an error with code [`crate::error::ErrorCode::DataLoss`].
+    async fn inspect(&self, fingerprint: &str, dimension: usize) -> Result<Option<Inspection>>;
+}
+
 /// A table with the chunks of one embedding model. One write runs at a time; reads never wait for a write.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync {
-    /// Replaces all chunks of these files and syncs the change to disk. Chunks without a vector are found by keywords
+    /// Returns what the table guarantees now; its size may change this.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Replaces all chunks of these files. The change is durable on return. Chunks without a vector are found by keywords
     /// only.
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()>;
 
-    /// Replaces the chunks of this file whose ordinals are in `ordinals`, and syncs the change to disk. Returns how
+    /// Replaces the chunks of this file whose ordinals are in `ordinals`. The change is durable on return. Returns how
     /// many chunks the file then has.
     async fn replace_part(&self, file: FileChunks, ordinals: Range<u32>) -> Result<u64>;
 
     /// Deletes all chunks of these files.
     async fn delete(&self, files: &[FileId]) -> Result<()>;
 
-    /// For each pair of files, replaces the chunks of the second file by copies of the chunks of the first, and syncs
-    /// the change to disk. Returns how many chunks each second file then has. Used for a file whose content is already
+    /// For each pair of files, replaces the chunks of the second file by copies of the chunks of the first. The change is
+    /// durable on return. Returns how many chunks each second file then has. Used for a file whose content is already
     /// indexed in another file.
     async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>>;
 
@@ -101,22 +204,64 @@ pub trait Store: Send + Sync {
     /// Calls `each` with every chunk of these files, file by file and unordered, until it returns false.
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;
 
+    /// Returns all chunks of these files, unordered.
+    async fn chunks_of(&self, mut files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
+        let mut found = Vec::new();
+        files.sort_unstable();
+        let mut add = |it| {
+            found.push(it);
+            true
+        };
+        self.scan(&FileSet::Only(files.into()), &mut add).await?;
+        Ok(found)
+    }
+
     /// Returns the vectors of a file's chunks, unordered. Skips chunks without a vector.
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>>;
 
-    /// Returns the ids of all files with chunks, sorted. The startup compares them with the catalog.
-    async fn file_ids(&self) -> Result<Vec<FileId>>;
+    /// Returns the number of chunks of each file that has any, from memory.
+    fn rows_by_file(&self) -> BTreeMap<FileId, u64>;
 
-    /// Updates the indexes, merges fragments and prunes old versions, each where the benefit exceeds the cost. Uses
-    /// bounded memory.
-    async fn maintain(&self) -> Result<()>;
+    /// Returns the ids of all files with chunks, sorted, from memory.
+    fn file_ids(&self) -> Vec<FileId> {
+        self.rows_by_file().into_keys().collect()
+    }
+
+    /// Returns whether the table has chunks of a file, from memory.
+    fn has_file(&self, file: FileId) -> bool;
+
+    /// Runs maintenance. Uses bounded memory.
+    async fn maintain(&self, part: Maintenance) -> Result<()>;
+
+    /// Removes deleted text from all data of the table, except for reads that run. Returns a version number: the text is
+    /// gone when [`Store::prune_before`] returns true for it.
+    async fn purge(&self) -> Result<u64>;
+
+    /// Prunes every version before this one, of any age, unless a read needs it. Returns whether all are pruned.
+    async fn prune_before(&self, version: u64) -> Result<bool>;
+
+    /// Prepares the table for its first query.
+    async fn preload(&self) -> Result<()>;
+
+    /// Returns what opening the table had to repair.
+    fn recovery(&self) -> Recovery;
+
+    /// Records that the loss of commits was handled. Must be called after all files that may be missing were requeued.
+    async fn accept_loss(&self) -> Result<()>;
+
+    /// Returns whether a keyword query ran within the last half minute.
+    fn is_queried(&self) -> bool;
 
     /// Returns the number of the version of the table that reads see. Every change increases it.
     fn version(&self) -> u64;
 
+    /// Returns the number of versions that the table keeps.
+    fn version_count(&self) -> Result<u64>;
+
     /// Returns the number of chunks, from memory.
     fn chunk_count(&self) -> u64;
 
-    /// Returns counts and sizes of the table. Reads the disk, so it must not be called during a query.
+    /// Returns counts and sizes of the table. Reads the disk or asks the server for its health, so it must not be called
+    /// during a query.
     async fn stats(&self) -> Result<StoreStats>;
 }

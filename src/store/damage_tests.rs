@@ -64,19 +64,19 @@ async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
         std::fs::write(&newest, damage).unwrap();
         let before = contents(dir.path());
         let store = open(dir.path()).await;
-        assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3], "{damage}");
-        assert!(store.has_lost_commits() && store.quarantined().len() == 1, "{damage}");
+        assert_eq!(store.file_ids(), [1, 2, 3], "{damage}");
+        assert!(store.recovery().has_lost_commits && store.recovery().quarantined.len() == 1, "{damage}");
         assert!(is_kept(&before, &contents(dir.path())), "{damage}");
         drop(store);
         // If the daemon dies before it accepts the loss, the next start finds the loss again.
         let store = open(dir.path()).await;
-        assert!(store.has_lost_commits());
+        assert!(store.recovery().has_lost_commits);
         store.accept_loss().await.unwrap();
         store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert!(!store.has_lost_commits());
-        assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
+        assert!(!store.recovery().has_lost_commits);
+        assert_eq!(store.file_ids(), [1, 2, 3, 4]);
         assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
     }
 }
@@ -95,7 +95,7 @@ async fn unsynced_commits_are_undone_completely() {
     synced(dir.path()).write(last).unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.rows_by_file(), BTreeMap::from([(1, 1), (2, 1), (3, 1), (4, 1)]));
-    assert!(!store.has_lost_commits(), "nothing that was acknowledged is gone");
+    assert!(!store.recovery().has_lost_commits, "nothing that was acknowledged is gone");
     assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
     assert_eq!(keyword(&store, "changed new longer", &FileSet::All).await, [0; 0]);
     store.replace(vec![file(4, &["the fourth, changed"])]).await.unwrap();
@@ -118,14 +118,14 @@ async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
         std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
         let before = contents(&table_dir(dir.path()));
         let store = open(dir.path()).await;
-        assert!(store.has_lost_commits() && store.file_ids().await.unwrap().is_empty());
-        let kept = contents(&store.quarantined()[0]);
+        assert!(store.recovery().has_lost_commits && store.file_ids().is_empty());
+        let kept = contents(&store.recovery().quarantined[0]);
         assert!(is_kept(&before, &kept), "part of the old table is lost");
         store.accept_loss().await.unwrap();
         store.replace(many(2)).await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2]));
+        assert_eq!((store.recovery().has_lost_commits, store.file_ids()), (false, vec![1, 2]));
     }
 }
 
@@ -138,8 +138,8 @@ async fn damaged_newest_data_file_costs_only_its_commit() {
     // Overwrites with zeros of the same length, as if the length reached the disk and the content did not.
     std::fs::write(&newest, vec![0; length as usize]).unwrap();
     let store = open(dir.path()).await;
-    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
-    assert!(store.has_lost_commits());
+    assert_eq!(store.file_ids(), [1, 2, 3]);
+    assert!(store.recovery().has_lost_commits);
 }
 
 #[tokio::test]
@@ -148,16 +148,16 @@ async fn damaged_keyword_index_is_rebuilt_without_row_loss() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(many(50)).await.unwrap();
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         drop(store);
         let index = files_in(dir.path(), "_indices");
         assert!(!index.is_empty());
         index.iter().for_each(|it| std::fs::write(it, damage).unwrap());
         let store = open(dir.path()).await;
-        assert_eq!(store.file_ids().await.unwrap().len(), 50);
-        assert!(!store.has_lost_commits());
+        assert_eq!(store.file_ids().len(), 50);
+        assert!(!store.recovery().has_lost_commits);
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
     }
 }
@@ -172,8 +172,8 @@ async fn leftovers_of_crash_are_harmless() {
         std::fs::write(table.join(name), "half").unwrap();
     }
     let store = open(dir.path()).await;
-    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
-    store.maintain().await.unwrap();
+    assert_eq!(store.file_ids(), [1, 2, 3, 4]);
+    store.maintain(Maintenance::Full).await.unwrap();
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn lost_or_damaged_durable_version_costs_nothing() {
             Some(text) => std::fs::write(path, text).unwrap(),
         }
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]));
+        assert_eq!((store.recovery().has_lost_commits, store.file_ids()), (false, vec![1, 2, 3, 4]));
         assert!(synced(dir.path()).read().unwrap().is_some());
     }
 }
@@ -199,7 +199,7 @@ async fn old_versions_are_pruned_after_newest_is_durable() {
     for id in 1..=40 {
         store.replace(vec![file(id, &["one of many"])]).await.unwrap();
     }
-    store.maintain().await.unwrap();
+    store.maintain(Maintenance::Full).await.unwrap();
     let version = store.table.version().await.unwrap();
     assert_eq!(synced(dir.path()).read().unwrap(), Some(version));
     assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await.len(), 40);
@@ -234,12 +234,12 @@ async fn interrupted_change_leaves_nothing() {
     // repeated.
     store.table.delete("file_id = 1").await.unwrap();
     store.mark_interrupted();
-    store.prune().await.unwrap();
+    store.maintain(Maintenance::Prune).await.unwrap();
     assert_eq!(store.table.count_rows(None).await.unwrap(), 3);
     assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before);
     drop(store);
     let store = open(dir.path()).await;
-    assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
+    assert_eq!((store.recovery().has_lost_commits, store.file_ids()), (false, vec![1, 2, 3]));
     // Checks the same if the change itself reports the failure.
     let failed = store.run_change(async {
         store.table.delete("file_id = 2").await.unwrap();
@@ -248,7 +248,7 @@ async fn interrupted_change_leaves_nothing() {
     assert_eq!(failed.await.unwrap_err().message, "no room");
     assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "at once");
     store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
-    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
+    assert_eq!(store.file_ids(), [1, 2, 3, 4]);
 }
 
 // Case B11
@@ -268,12 +268,12 @@ async fn files_of_undone_changes_are_pruned() {
     failed.await.unwrap_err();
     assert_eq!(left(), before + 1, "the test could not fail");
     // Prunes the file although a read runs, because no read sees a change that is not durable.
-    store.prune().await.unwrap();
+    store.maintain(Maintenance::Prune).await.unwrap();
     drop(reading);
     assert_eq!((left(), store.table.count_rows(None).await.unwrap()), (before, 3));
     store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
-    store.prune().await.unwrap();
-    assert_eq!((left(), store.file_ids().await.unwrap()), (before + 1, vec![1, 2, 3, 4]), "what is in use stays");
+    store.maintain(Maintenance::Prune).await.unwrap();
+    assert_eq!((left(), store.file_ids()), (before + 1, vec![1, 2, 3, 4]), "what is in use stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,10 +330,10 @@ async fn commit_with_truncated_files_does_not_count() {
         assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "{folder}");
         assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before, "{folder}");
         store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]), "{folder}");
+        assert_eq!((store.recovery().has_lost_commits, store.file_ids()), (false, vec![1, 2, 3, 4]), "{folder}");
     }
 }
 
@@ -356,6 +356,6 @@ fn forbidden_folder_is_same_error_twice_and_nothing_moves() {
             assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
         }
         std::fs::set_permissions(&versions, std::fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(open(dir.path()).await.file_ids().await.unwrap(), [1, 2, 3, 4]);
+        assert_eq!(open(dir.path()).await.file_ids(), [1, 2, 3, 4]);
     });
 }

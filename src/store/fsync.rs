@@ -40,7 +40,8 @@ fn sync_file_system(_: &File) -> std::io::Result<()> {
 pub(super) fn prepare_dir(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).io_context("create", dir)?;
     let names = names(dir)?;
-    let foreign = names.iter().find(|name| !is_index_file(name) && !name.starts_with('.') && *name != "lost+found");
+    let is_own = |name: &str| is_index_file(name) || name.starts_with("milvus") || name.starts_with('.');
+    let foreign = names.iter().find(|name| !is_own(name) && *name != "lost+found");
     match foreign {
         Some(name) if !names.iter().any(|it| is_index_file(it)) => Err(Error::new(
             ErrorCode::FailedPrecondition,

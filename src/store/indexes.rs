@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use futures::TryStreamExt;
 use lance::index::DatasetIndexExt;
-use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
+use lancedb::index::scalar::{BTreeIndexBuilder, FullTextSearchQuery};
 use lancedb::index::vector::IvfPqIndexBuilder;
 use lancedb::index::{Index, IndexConfig};
 use lancedb::query::{ExecutableQuery, QueryBase, Select, VectorQuery};
 use lancedb::table::{OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
+use crate::store::analysis::keyword_analysis;
 use crate::store::lance_error;
 use crate::store::memory::max_rows;
 
@@ -48,7 +49,7 @@ const PROBES: usize = 20;
 /// 0.968 with 2, 0.998 with 4.
 const REFINE_FACTOR: u32 = 4;
 
-/// Creates the keyword index if there is none, with English stems and stop words, lower case and no accents.
+/// Creates the keyword index if there is none.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
         return Ok(());
@@ -58,15 +59,7 @@ pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
 
 /// Creates the keyword index. Replaces an existing one.
 pub(super) async fn build_keyword_index(table: &Table) -> lancedb::Result<()> {
-    let words = FtsIndexBuilder::default()
-        .base_tokenizer("simple".to_owned())
-        .stem(true)
-        .remove_stop_words(true)
-        .lower_case(true)
-        .ascii_folding(true)
-        .with_position(false)
-        .memory_limit_mb(KEYWORD_MEMORY_MIB)
-        .num_workers(1);
+    let words = keyword_analysis().with_position(false).memory_limit_mb(KEYWORD_MEMORY_MIB).num_workers(1);
     table.create_index(&["text"], Index::FTS(words)).execute().await
 }
 

@@ -1,32 +1,17 @@
 //! Reads and checks a whole table without changing it, for `vic doctor`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use futures::TryStreamExt;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::Result;
-use crate::model::FileId;
+use crate::store::backend::Inspection;
 use crate::store::durable_version::DurableVersion;
 use crate::store::lance_error::{StoreContext, mark_damaged};
 use crate::store::recovery::TableLocation;
 use crate::store::{LanceStore, manifests, recovery, schema};
-
-/// What an inspection found in a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inspection {
-    /// Number of chunks of each file.
-    pub rows: BTreeMap<FileId, u64>,
-    /// Files with a damaged vector.
-    pub damaged: BTreeSet<FileId>,
-    /// Number of versions on disk.
-    pub versions: u64,
-    /// Number of versions that an interrupted commit left. The next start quarantines them.
-    pub unsynced: u64,
-    /// Paths of quarantined and temporary files.
-    pub leftovers: Vec<PathBuf>,
-}
 
 impl LanceStore {
     /// Reads every row of this model's table, in its newest version, durable or not. Returns `None` if there is no

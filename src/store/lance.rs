@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::model::{FileId, MemoryCap};
 use crate::store::durable_version::DurableVersion;
 use crate::store::footer_check::FooterCheck;
-use crate::store::indexes::{self, KEYWORD_MEMORY_MIB};
+use crate::store::indexes::KEYWORD_MEMORY_MIB;
 use crate::store::lance_error::StoreContext;
 use crate::store::memory::{MAX_VECTOR_BYTES, MemoryIndex, max_rows};
 use crate::store::recovery::{
     INDEX_CACHE_BYTES, LibraryCaches, METADATA_CACHE_BYTES, OpenedTable, TableLocation, connect,
 };
 use crate::store::version_pins::VersionPins;
-use crate::store::{fsync, manifests, recovery};
+use crate::store::{fsync, recovery};
 
 /// Prefix of the names of vic's tables.
 const TABLE_PREFIX: &str = "chunks_";
@@ -73,9 +73,9 @@ pub struct LanceStore {
     pub(super) is_uncertain: AtomicBool,
     /// True if a change was undone, so that its files may still exist although they belong to no version.
     pub(super) has_undone: AtomicBool,
-    has_lost_commits: AtomicBool,
-    quarantined: Vec<PathBuf>,
-    damaged: BTreeSet<FileId>,
+    pub(super) has_lost_commits: AtomicBool,
+    pub(super) quarantined: Vec<PathBuf>,
+    pub(super) damaged: BTreeSet<FileId>,
     maintenance: Mutex<MaintenanceState>,
 }
 
@@ -90,8 +90,7 @@ pub(super) struct MaintenanceState {
 impl LanceStore {
     /// Opens the table of this model below `dir`, or creates it. `fingerprint` identifies the model and its settings,
     /// `dimension` is the length of its vectors. A damaged table is rolled back to its last readable version. If there
-    /// is none, the table is renamed and an empty one is created: see [`LanceStore::quarantined`] and
-    /// [`LanceStore::has_lost_commits`].
+    /// is none, the table is renamed and an empty one is created: see `Store::recovery`.
     ///
     /// # Errors
     /// The directory is not an index of vic, or cannot be read or written.
@@ -131,33 +130,6 @@ impl LanceStore {
         })
     }
 
-    /// Returns the new paths of the damaged parts that were renamed when the table was opened.
-    pub fn quarantined(&self) -> &[PathBuf] {
-        &self.quarantined
-    }
-
-    /// Returns the files with vectors that were damaged when the table was opened and loaded into memory. They must be
-    /// indexed again.
-    pub fn damaged(&self) -> &BTreeSet<FileId> {
-        &self.damaged
-    }
-
-    /// Returns whether durable commits were lost. What the catalog records about this table is then wrong. Stays true
-    /// across restarts until [`LanceStore::accept_loss`].
-    pub fn has_lost_commits(&self) -> bool {
-        self.has_lost_commits.load(Ordering::Relaxed)
-    }
-
-    /// Records that the loss of commits was handled. Must be called after all files that may be missing were requeued.
-    ///
-    /// # Errors
-    /// The durable version cannot be written.
-    pub async fn accept_loss(&self) -> Result<()> {
-        self.durable.record(&self.table, &self.dir).await?;
-        self.has_lost_commits.store(false, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Returns the names of all tables below `dir`: one for each model that was used and not dropped since.
     ///
     /// # Errors
@@ -187,18 +159,8 @@ impl LanceStore {
         DurableVersion::new(&dir.join(format!("{name}.lance"))).remove()
     }
 
-    /// Returns the number of chunks of each file.
-    pub fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
-        self.rows().clone()
-    }
-
-    /// Returns whether the table has chunks of a file.
-    pub fn has_file(&self, file: FileId) -> bool {
-        self.rows().contains_key(&file)
-    }
-
-    /// Returns whether all vectors are in memory. Only then may chunks be stored now and get their vectors later.
-    pub fn has_vectors_in_memory(&self) -> bool {
+    /// Returns whether all vectors are in memory.
+    pub(super) fn has_vectors_in_memory(&self) -> bool {
         self.memory().vectors().is_some() && self.chunks.load(Ordering::Relaxed) < max_rows(self.dimension) as u64
     }
 
@@ -236,23 +198,8 @@ impl LanceStore {
         self.cached.clear().await;
     }
 
-    /// Loads the keyword index into memory, so that no query waits for the disk. Does nothing if the index would not
-    /// fit.
-    ///
-    /// # Errors
-    /// The index cannot be read.
-    pub async fn preload(&self) -> Result<()> {
-        let _reading = self.version_pins.pin();
-        let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
-        // An index takes about twice as much space in memory as on disk.
-        if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
-            indexes::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;
-        }
-        Ok(())
-    }
-
     /// Returns whether a keyword query ran within the last half minute.
-    pub fn is_queried(&self) -> bool {
+    pub(super) fn was_queried(&self) -> bool {
         let asked = *self.last_query.lock().unwrap_or_else(PoisonError::into_inner);
         asked.is_some_and(|it| it.elapsed() < QUERIED_TIMEOUT)
     }
@@ -274,11 +221,6 @@ impl LanceStore {
     /// Sets the current maintenance step, for the status.
     pub(super) fn set_step(&self, what: &'static str) {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
-    }
-
-    /// Returns the number of versions of the table on disk.
-    pub fn version_count(&self) -> Result<u64> {
-        Ok(manifests::list(&self.place.table_dir())?.len() as u64)
     }
 }
 

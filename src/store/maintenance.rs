@@ -12,6 +12,7 @@ use lancedb::Table;
 use lancedb::table::{Duration, OptimizeAction, OptimizeOptions};
 
 use crate::error::Result;
+use crate::store::backend::Store;
 use crate::store::indexes::{covers, part_rows, parts_to_merge, small_parts, update_indexes};
 use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
@@ -25,29 +26,6 @@ const CLOCK_JITTER: Duration = Duration::minutes(1);
 /// Number of newest versions that are kept for `KEEP_TIME`. Other versions are pruned as soon as no read needs them,
 /// because a folder with constant changes makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
-
-impl LanceStore {
-    /// Adds all rows to the keyword index, without other maintenance. Called while an index job runs, to keep keyword
-    /// queries fast.
-    ///
-    /// # Errors
-    /// The directory cannot be read or written.
-    pub async fn cover_keywords(&self) -> Result<()> {
-        let done = self.run_change(cover_keywords(self)).await;
-        self.end_maintenance(&done);
-        done
-    }
-
-    /// Prunes old versions, without other maintenance. Needs hardly any disk space.
-    ///
-    /// # Errors
-    /// The directory cannot be read or written.
-    pub async fn prune(&self) -> Result<()> {
-        let done = self.run_change(make_durable_and_prune(self)).await;
-        self.end_maintenance(&done);
-        done
-    }
-}
 
 /// Runs those maintenance steps whose benefit exceeds their cost. The caller holds the writer lock.
 pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
@@ -76,7 +54,7 @@ pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
 }
 
 /// Adds new rows to the keyword index, without other maintenance. The caller holds the writer lock.
-async fn cover_keywords(store: &LanceStore) -> Result<()> {
+pub(super) async fn cover_keywords(store: &LanceStore) -> Result<()> {
     let indices = store.table.list_indices().await.on("read", &store.dir)?;
     let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
     store.set_step("adding new text to the keyword index");
@@ -89,7 +67,7 @@ async fn cover_keywords(store: &LanceStore) -> Result<()> {
 }
 
 /// Makes the newest version durable, then prunes old ones. The caller holds the writer lock.
-async fn make_durable_and_prune(store: &LanceStore) -> Result<()> {
+pub(super) async fn make_durable_and_prune(store: &LanceStore) -> Result<()> {
     store.commit_durable().await?;
     store.set_step("pruning old versions");
     prune(store).await.on("prune", &store.dir)
@@ -143,7 +121,7 @@ fn first_kept(made: &[DateTime<Utc>], read: usize, now: DateTime<Utc>) -> Option
 mod tests {
     use super::*;
     use crate::store::tests::{file, keyword, open};
-    use crate::store::{FileSet, Store};
+    use crate::store::{FileSet, Maintenance};
 
     /// Returns the age of the first version kept, if one version per second was made for `seconds` and a read holds the
     /// version of `reading` seconds ago.
@@ -188,7 +166,7 @@ mod tests {
         let mut kept = Vec::new();
         for _ in 0..6 {
             store.replace(vec![file(1, &["words that are looked for"])]).await.unwrap();
-            store.maintain().await.unwrap();
+            store.maintain(Maintenance::Full).await.unwrap();
             assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
             kept.push(store.cached.indexes.num_entries().await);
         }
@@ -204,7 +182,7 @@ mod tests {
             store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
         }
         let before = store.cached.session.metadata_cache_stats().await.num_entries;
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         assert_eq!(keyword(&store, "round", &FileSet::All).await, [1]);
         let after = store.cached.session.metadata_cache_stats().await.num_entries;
         assert!(after * 2 < before, "{after} of {before} are left");
@@ -219,10 +197,10 @@ mod tests {
         for round in 0..20 {
             store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
         }
-        store.prune().await.unwrap();
+        store.maintain(Maintenance::Prune).await.unwrap();
         assert!(store.version_count().unwrap() >= 20, "a read may need any of them");
         drop(reading);
-        store.prune().await.unwrap();
+        store.maintain(Maintenance::Prune).await.unwrap();
         assert_eq!(store.version_count().unwrap(), KEEP_VERSIONS as u64);
         assert_eq!(keyword(&store, "round", &FileSet::All).await, [1]);
     }

@@ -4,6 +4,8 @@
 //! which files are out of date (`index` does). [`LanceStore`] is the implementation; start reading at [`Store`].
 
 mod backend;
+mod milvus;
+mod analysis;
 mod commit;
 mod compaction;
 mod indexes;
@@ -29,7 +31,39 @@ mod maintenance;
 mod footer_check;
 mod write;
 
-pub use crate::store::backend::{FileSet, KeywordQuery, Store, StoreStats};
-pub use crate::store::inspect::Inspection;
+use std::sync::Arc;
+
+use crate::config::{Config, VectorBackend};
+use crate::error::Result;
+use crate::store::milvus::{MilvusBackend, Use};
+
+pub use crate::store::backend::{
+    Backend, Capabilities, Durability, FileSet, Inspection, KeywordQuery, KeywordSearch, Maintenance, Recovery, Store,
+    StoreStats,
+};
 pub use crate::store::lance::{LanceStore, memory_caps};
+pub use crate::store::lance_backend::LanceBackend;
 pub use crate::store::lance_runtime::{limit_library, start_pool};
+
+/// Opens the backend of the settings for the daemon.
+///
+/// # Errors
+/// The server of the backend cannot be used.
+pub async fn open_backend(config: &Config) -> Result<Arc<dyn Backend>> {
+    open(config, Use::Serve).await
+}
+
+/// Opens the backend of the settings to read it. `has_daemon` tells whether a daemon uses it now.
+///
+/// # Errors
+/// The server of the backend cannot be used.
+pub async fn inspect_backend(config: &Config, has_daemon: bool) -> Result<Arc<dyn Backend>> {
+    open(config, Use::Inspect { has_daemon }).await
+}
+
+async fn open(config: &Config, purpose: Use) -> Result<Arc<dyn Backend>> {
+    Ok(match config.vectors.backend {
+        VectorBackend::Lance => Arc::new(LanceBackend::new(config.db_path.clone())),
+        VectorBackend::Milvus => Arc::new(MilvusBackend::connect(config, purpose).await?),
+    })
+}

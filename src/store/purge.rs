@@ -8,34 +8,13 @@
 use lancedb::Table;
 
 use crate::error::Result;
+use crate::store::backend::Store;
 use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
-use crate::store::{compaction, indexes, maintenance, manifests};
-
-impl LanceStore {
-    /// Rewrites everything that holds deleted rows. Returns a version number: all versions before it must be pruned
-    /// with [`LanceStore::prune_before`].
-    ///
-    /// # Errors
-    /// The table cannot be read or written.
-    pub async fn purge(&self) -> Result<u64> {
-        let done = self.run_change(rewrite_deleted(self)).await;
-        self.end_maintenance(&done.as_ref().map(drop).map_err(Clone::clone));
-        done
-    }
-
-    /// Prunes every version before this one, of any age, unless a read needs it. Returns whether all are pruned.
-    ///
-    /// # Errors
-    /// The table cannot be read or written.
-    pub async fn prune_before(&self, version: u64) -> Result<bool> {
-        self.run_change(prune_unread(self)).await?;
-        Ok(manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
-    }
-}
+use crate::store::{compaction, indexes, maintenance};
 
 /// Rewrites all data with deleted rows and rebuilds the keyword index. The caller holds the writer lock.
-async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
+pub(super) async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
     let table = &store.table;
     store.set_step("purging excluded files");
     if table.count_rows(None).await.on("read", &store.dir)? == 0 {
@@ -63,7 +42,7 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
 
 /// Prunes every version that no read needs. The caller holds the writer lock, so files that belong to no version come
 /// from an interrupted or undone commit, never from a running one.
-async fn prune_unread(store: &LanceStore) -> Result<()> {
+pub(super) async fn prune_unread(store: &LanceStore) -> Result<()> {
     // Makes the replacements of the pruned data durable first.
     store.commit_durable().await?;
     maintenance::prune_versions_before(&store.table, store.version_pins.oldest(), true).await.on("prune", &store.dir)
@@ -78,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::store::tests::{file, keyword, open};
-    use crate::store::{FileSet, Store};
+    use crate::store::{FileSet, Maintenance};
 
     /// A word that appears nowhere else in the files of a table.
     const CANARY: &str = "zyxquahogvwk";
@@ -102,7 +81,7 @@ mod tests {
         for (id, texts) in files {
             store.replace(vec![file(*id, texts)]).await.unwrap();
         }
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         assert!(is_anywhere(dir.path(), CANARY), "the test could not fail");
         store.delete(&[1]).await.unwrap();
         assert!(is_anywhere(dir.path(), CANARY), "deleting alone leaves it");
@@ -152,7 +131,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(many.iter().map(|(id, texts)| file(*id, texts)).collect()).await.unwrap();
-        store.maintain().await.unwrap();
+        store.maintain(Maintenance::Full).await.unwrap();
         store.delete(&[1]).await.unwrap();
         let version = store.purge().await.unwrap();
         prune_all(&store, version).await;

@@ -15,6 +15,7 @@ mod hostile;
 mod index;
 mod limits;
 mod llm;
+mod milvus;
 mod privacy;
 mod project;
 mod search;

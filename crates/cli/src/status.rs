@@ -76,8 +76,9 @@ pub(crate) fn daemon_line(status: &Status) -> String {
 /// Describes the size and the maintenance of the store in one line.
 fn upkeep_line(it: &Upkeep) -> String {
     let now = if it.now.is_empty() { String::new() } else { format!(", now {}", it.now) };
+    let store = if it.store.is_empty() { String::new() } else { format!("{}: ", it.store) };
     format!(
-        "{}, {}, {} not in the keyword index yet, {} free on its disk{now}",
+        "{store}{}, {}, {} not in the keyword index yet, {} free on its disk{now}",
         text::plural(it.versions, "version"),
         text::plural(it.fragments, "fragment"),
         text::plural(it.unindexed_chunks, "chunk"),

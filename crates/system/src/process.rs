@@ -27,6 +27,24 @@ pub fn isolate(command: &mut Command) {
     }
 }
 
+/// Makes the kernel ask the command to end when the thread that starts it ends, also if this process is killed. Call
+/// `spawn` from a thread that lives as long as the command may. Has an effect on Linux only.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. prctl is one, and it allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            #[cfg(target_os = "linux")]
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+            // The parent may have ended before the call.
+            match rustix::process::getppid() {
+                Some(it) if it.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
+                _ => Err(io::ErrorKind::NotConnected.into()),
+            }
+        });
+    }
+}
+
 /// Closes all file descriptors except standard input, output and error: libraries of the parent process may have left some
 /// open. Call it first in the process.
 #[cfg(target_os = "linux")]

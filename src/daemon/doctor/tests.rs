@@ -4,6 +4,7 @@
 use super::*;
 use crate::catalog::{DeletionPolicy, FileStamp, IndexedMark};
 use crate::model::{ContentHash, Contents, FileKind, FileState, FoundFile};
+use crate::store::LanceStore;
 
 /// Creates a data directory with only a format file, and an empty folder beside it; returns both and the configuration.
 fn empty() -> (tempfile::TempDir, Config, PathBuf) {

@@ -26,7 +26,7 @@ impl IndexState {
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
-        let (catalog, damaged) = (self.catalog.clone(), table.damaged().clone());
+        let (catalog, damaged) = (self.catalog.clone(), table.damaged());
         let (orphans, lost) = blocking(move || {
             let lost = catalog.files_with_wrong_chunks(&stored, &damaged)?;
             let orphans = catalog.orphaned_files(&stored)?;

@@ -24,6 +24,8 @@ const IDLE_VERSIONS: u64 = 20;
 const MAINTENANCE_KEY: &str = "upkeep";
 /// Key under which the status reports that new rows were not added to the keyword index.
 const KEYWORDS_KEY: &str = "words";
+/// Key under which the status reports that the comparison of store and catalog failed.
+const LOST_ROWS_KEY: &str = "lost rows";
 /// Interval between checks of the number of table versions.
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// After this many checks without a change of the table, all remaining rows are added to the keyword index. A query
@@ -58,7 +60,9 @@ impl IndexState {
         } else if stats.unindexed_rows <= left {
             self.problems.set(KEYWORDS_KEY, None);
         } else if self.may_rewrite() {
+            let version = table.version();
             let outcome = table.cover_keywords().await;
+            self.requeue_lost(&table, version).await;
             // Uses its own problem key, because full maintenance may have failed and still be due.
             return self.note_outcome(KEYWORDS_KEY, "new text was not added to the keyword index", outcome);
         } else {
@@ -76,7 +80,7 @@ impl IndexState {
     /// prunes old versions. Skipped or failed maintenance is retried.
     pub(crate) async fn maintain(&self) {
         let table = self.tables.writing();
-        let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
+        let (may_rewrite, begun, version) = (self.may_rewrite(), Instant::now(), table.version());
         let outcome = if may_rewrite { self.maintain_and_switch(&table).await } else { table.prune().await };
         if outcome.is_err() {
             // Prunes old versions after a failure, because files that the failed maintenance wrote may fill the disk.
@@ -87,8 +91,17 @@ impl IndexState {
         self.maintenance_due.set((!is_done).then(|| Instant::now() + rest));
         if is_done {
             self.problems.set(KEYWORDS_KEY, None);
+            self.requeue_lost(&table, version).await;
         }
         self.note_outcome(MAINTENANCE_KEY, "maintenance of the index failed", outcome);
+    }
+
+    /// Requeues files with rows that a server has lost. Maintenance removes such files from the table, which makes another
+    /// version than `version`.
+    async fn requeue_lost(&self, table: &TableWriter, version: u64) {
+        if table.may_lose_rows() && table.version() != version {
+            self.note_outcome(LOST_ROWS_KEY, "files with lost chunks were not found", self.reconcile_store().await);
+        }
     }
 
     /// Runs full maintenance. Then switches to the new model's table if that is complete, because a pause may have
@@ -129,12 +142,14 @@ impl IndexState {
     /// have expired, and adds all rows to the keyword index when the table is idle. A check without changes only counts
     /// files.
     pub(crate) async fn maintenance_loop(self: Arc<IndexState>) {
-        let (mut before, mut left, mut quiet_looks, mut is_behind) = (0, 0, 0, true);
+        let (mut before, mut left, mut quiet_looks, mut is_behind) = ((0, 0), 0, 0, true);
         while self.shutdown.run_until_cancelled(tokio::time::sleep(VERSION_CHECK_INTERVAL)).await.is_some() {
             let table = self.tables.writing();
             let versions = table.version_count().unwrap_or(0);
-            quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
-            before = versions;
+            // A backend may keep a single version, so the number of the newest one counts too.
+            let state = (table.version(), versions);
+            quiet_looks = if state == before { quiet_looks + 1 } else { 0 };
+            before = state;
             // `is_behind` is also true at the start, because an earlier daemon may have left rows outside the keyword
             // index, and the table may never change again.
             is_behind |= quiet_looks == 0;
@@ -155,7 +170,7 @@ impl IndexState {
                 let outcome = table.prune().await;
                 self.note_outcome("prune", "cannot remove old versions of the index", outcome);
                 left = table.version_count().unwrap_or(0);
-                before = left;
+                before = (table.version(), left);
             }
         }
     }

@@ -110,7 +110,7 @@ impl HttpState {
             body_time: BODY_TIMEOUT,
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
-            vector_backend: config.vectors.backend.clone(),
+            vector_backend: config.vectors.backend.name().into(),
             mcp_tools: config.mcp_tools,
         }
     }

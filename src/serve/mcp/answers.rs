@@ -177,7 +177,8 @@ fn value_text(value: &TableValue) -> String {
     }
     for left_out in &value.left_out {
         let example = left_out.examples.first().map_or(String::new(), |it| format!(", e.g. {}", it.place));
-        let _ = write!(text, "; left out {} cells ({}{example})", left_out.cells, left_out.reason);
+        let cells = if left_out.cells == 1 { "cell" } else { "cells" };
+        let _ = write!(text, "; left out {} {cells} ({}{example})", left_out.cells, left_out.reason);
     }
     compact::one_line(&text)
 }

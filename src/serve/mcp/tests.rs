@@ -206,7 +206,7 @@ async fn answers_are_short_text_with_places() {
     assert!(read.starts_with("[page 1]\nPlan\n\nAda signs."), "{read}");
     let table = session.text("table", json!({"path": "/w/plan.csv"})).await;
     assert!(
-        table.contains("sum(amount) = 0.3 EUR; 2 rows: line 2, line 3; left out 1 (no number, e.g. line 4)"),
+        table.contains("sum(amount) = 0.3 EUR; 2 rows: line 2, line 3; left out 1 cell (no number, e.g. line 4)"),
         "{table}"
     );
     let started = session.text("index", json!({"root": "/w"})).await;

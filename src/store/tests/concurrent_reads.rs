@@ -26,9 +26,9 @@ async fn query_during(store: LanceStore, rounds: usize, write: impl AsyncFn(&Lan
                 let id = asked % FILES + 1;
                 let (word, only) = (format!("kingfisher{id}"), FileSet::Only(vec![id].into()));
                 let mut look = |way, found: bool| *missed.entry(way).or_default() += u32::from(!found);
-                look("keyword", keyword(&store, &word, &FileSet::All).await == [id]);
+                look("keyword", keyword(&*store, &word, &FileSet::All).await == [id]);
                 look("all words", store.files_with(&word, &FileSet::All).await.unwrap() == [id]);
-                look("nearest", nearest(&store, &vector(id as usize, 0.0), &only, 5).await == [id]);
+                look("nearest", nearest(&*store, &vector(id as usize, 0.0), &only, 5).await == [id]);
                 let mut scanned = 0;
                 let mut count = |_| {
                     scanned += 1;
@@ -64,7 +64,7 @@ async fn rewritten_files_are_found_at_every_moment() {
         let write = async |store: &LanceStore, round: usize| {
             store.replace(own_words(round)).await.unwrap();
             if round % 5 == 4 {
-                store.maintain().await.unwrap();
+                store.maintain(Maintenance::Full).await.unwrap();
             }
         };
         query_during(store, 30, write).await;

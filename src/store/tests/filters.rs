@@ -9,7 +9,7 @@ async fn narrow_filter_finds_file_of_any_rank() {
     store.replace(many(300)).await.unwrap();
     for upkeep in [false, true] {
         if upkeep {
-            store.maintain().await.unwrap();
+            store.maintain(Maintenance::Full).await.unwrap();
         }
         assert_eq!(keyword(&store, "common", &only(&[250])).await, [250]);
         assert_eq!(nearest(&store, &vector(1, 0.0), &only(&[250]), 1).await, [250]);
@@ -33,7 +33,7 @@ async fn wide_filter_excludes_other_files() {
 async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     let store = open(dir).await;
     store.replace(files).await.unwrap();
-    store.maintain().await.unwrap();
+    store.maintain(Maintenance::Full).await.unwrap();
     store.drop_memory();
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
     store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
@@ -118,7 +118,7 @@ async fn both_legs_fill_limit_at_20000_rows() {
         });
         store.replace(files.collect()).await.unwrap();
     }
-    store.maintain().await.unwrap();
+    store.maintain(Maintenance::Full).await.unwrap();
     let query = numbers(384);
     for round in 0..3 {
         let hits = store.vector_leg(&query, &FileSet::All, 100).await.unwrap();

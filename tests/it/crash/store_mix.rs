@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use vic::model::{Anchor, Chunk, ChunkId, Embedded, EncodedPieces, FileChunks, FileId, Tier};
-use vic::store::{FileSet, LanceStore, Store};
+use vic::store::{FileSet, LanceStore, Maintenance, Store};
 
 use crate::limits::disk_space::MAX_VERSIONS;
 use crate::support::harness::World;
@@ -27,7 +27,7 @@ type ExpectedTexts = BTreeMap<FileId, BTreeMap<u32, String>>;
 
 async fn open_store(dir: &Path) -> LanceStore {
     let store = LanceStore::open(dir, "0123456789abcdef", DIMENSION).await.unwrap();
-    assert!(!store.has_lost_commits() && store.quarantined().is_empty());
+    assert!(!store.recovery().has_lost_commits && store.recovery().quarantined.is_empty());
     store
 }
 
@@ -95,7 +95,7 @@ async fn apply_change(store: &LanceStore, model: &mut ExpectedTexts, dice: &mut 
                 store.replace(vec![file]).await?;
                 store.delete(&[gone]).await
             };
-            let (upkeep, written) = tokio::join!(store.maintain(), write);
+            let (upkeep, written) = tokio::join!(store.maintain(Maintenance::Full), write);
             upkeep.and(written).unwrap();
         }
     }
@@ -139,7 +139,7 @@ fn run_changes(changes: u64, seed: u64) {
         figure("changes, maintenance and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
         // Waits first, because the newest version may still be in use: a daemon checks the version every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        store.prune().await.unwrap();
+        store.maintain(Maintenance::Prune).await.unwrap();
         check_at_most(
             "versions of the table at the end",
             store.version_count().unwrap() as u64,

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use vic::catalog::Catalog;
 use vic::client::Client;
 use vic::model::{FileFilter, FileId, FileRecord, FileState, GrepRequest};
-use vic::store::{FileSet, LanceStore, Store};
+use vic::store::{FileSet, open_backend};
 
 use crate::support::harness::World;
 use crate::support::long_tests::Rng;
@@ -233,6 +233,17 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
+/// Returns the settings of a vic with this data directory, and with the store that the directory has.
+fn config_of(data: &Path) -> vic::config::Config {
+    let backend = if data.join("index/milvus").exists() { "milvus" } else { "lance" };
+    let lookup = |name: &str| match name {
+        "VIC_DATA_DIR" => Some(data.as_os_str().to_owned()),
+        "VIC_VECTOR_BACKEND" => Some(backend.into()),
+        _ => None,
+    };
+    vic::config::Config::from_lookup(&lookup).unwrap()
+}
+
 /// Returns every pair of file and unique word that `grep` finds in the running daemon.
 async fn found_tokens(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
     let request =
@@ -253,7 +264,7 @@ impl StoredState {
         // Skips the store if the catalog records no table for queries, because then no store exists.
         if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
             let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
-            let store = LanceStore::open(&data.join("index"), &fingerprint, dimension).await?;
+            let store = open_backend(&config_of(data)).await?.open(&fingerprint, dimension).await?;
             let mut each = |stored: vic::model::StoredChunk| {
                 let entry = words.entry(stored.file_id).or_default();
                 let found = stored.chunk.text.split(|it: char| !it.is_ascii_alphanumeric());
@@ -262,7 +273,7 @@ impl StoredState {
                 true
             };
             store.scan(&FileSet::All, &mut each).await?;
-            damaged = store.quarantined().to_vec();
+            damaged = store.recovery().quarantined.to_vec();
         }
         Ok(StoredState { records, words, damaged })
     }

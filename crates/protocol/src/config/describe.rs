@@ -88,7 +88,7 @@ fn resolve_settings(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Set
             (None, false) => Origin::Default,
         };
         let typed = given.text(name);
-        let value = match name.ends_with("_API_KEY") {
+        let value = match name.ends_with("_API_KEY") || name.ends_with("_TOKEN") {
             true => typed.map(|_| "set".to_string()),
             // Show the resolved value: it is more informative than the typed one, e.g. an absolute path for a relative one.
             false => effective_value(&config, name).or(typed).or_else(|| other_default(name).map(String::from)),
@@ -140,7 +140,7 @@ fn model_value(config: &Config, name: &str) -> Option<String> {
     let (embed, vectors) = (&config.embed, &config.vectors);
     let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
     match name {
-        "VIC_VECTOR_BACKEND" => Some(vectors.backend.clone()),
+        "VIC_VECTOR_BACKEND" => Some(vectors.backend.name().into()),
         "VIC_MILVUS_URI" => Some(vectors.milvus_uri.clone()),
         "VIC_MILVUS_COLLECTION" => Some(vectors.milvus_collection.clone()),
         "VIC_EMBED_BACKEND" => Some(embed.backend.name().into()),
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn keys_are_shown_only_as_set_or_unset() {
-        for name in ["VIC_BRIDGE_API_KEY", "VIC_OLLAMA_API_KEY", "VIC_OPENAI_API_KEY"] {
+        for name in ["VIC_BRIDGE_API_KEY", "VIC_OLLAMA_API_KEY", "VIC_OPENAI_API_KEY", "VIC_MILVUS_TOKEN"] {
             let variables = [("VIC_DATA_DIR", "/d"), (name, "s3cret")];
             assert_eq!(check(&variables, name), (Some("set".into()), Origin::Environment));
             assert_eq!(check(&variables[..1], name), (None, Origin::Default));

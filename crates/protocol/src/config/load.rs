@@ -66,7 +66,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine, VARIABLES};
+    use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine, VARIABLES, VectorBackend};
     use crate::model::PrivacyMode;
 
     fn check(variables: &[(&str, &str)]) -> Result<Config> {
@@ -137,7 +137,7 @@ mod tests {
             ("VIC_EMBED_BATCH", "many"),
             ("VIC_DISK_RESERVE_BYTES", "much"),
             ("VIC_VECTOR_BACKEND", "abacus"),
-            ("VIC_VECTOR_BACKEND", "milvus"),
+            ("VIC_MILVUS_COLLECTION", "vic-chunks"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(value), "{error}");
@@ -145,15 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn vic_vector_backend_is_lance_by_default_and_milvus_is_not_built_yet() {
-        assert_eq!(check(&[]).unwrap().vectors.backend, "lance");
-        let error = check(&[("VIC_VECTOR_BACKEND", "milvus")]).unwrap_err();
-        assert!(error.message.contains("VIC_VECTOR_BACKEND") && error.message.contains("not supported yet"), "{error}");
+    fn vic_vector_backend_is_lance_by_default() {
+        assert_eq!(check(&[]).unwrap().vectors.backend, VectorBackend::Lance);
+        let config = check(&[("VIC_VECTOR_BACKEND", "milvus"), ("VIC_MILVUS_TOKEN", "root:Milvus")]).unwrap();
+        assert_eq!(
+            (config.vectors.backend, config.vectors.milvus_token.as_deref()),
+            (VectorBackend::Milvus, Some("root:Milvus"))
+        );
     }
 
     #[test]
-    fn vic_milvus_uri_is_a_file_in_vic_db_path_by_default() {
+    fn vic_milvus_uri_is_in_vic_db_path_by_default() {
         assert_eq!(check(&[("VIC_DB_PATH", "/e/lance")]).unwrap().vectors.milvus_uri, "/e/lance/milvus_lite.db");
+        let server = "http://127.0.0.1:19530";
+        assert_eq!(check(&[("VIC_MILVUS_URI", server)]).unwrap().vectors.milvus_uri, server);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use crate::config::variables::VARIABLES;
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 pub use load::plugin_environment;
-pub use sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorConfig, WalkConfig};
+pub use sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorBackend, VectorConfig, WalkConfig};
 pub use toolsets::Toolsets;
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 pub use user_folders::UserFolders;

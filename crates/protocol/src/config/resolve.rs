@@ -5,12 +5,16 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::config::embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
-use crate::config::sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorConfig, WalkConfig};
+use crate::config::sections::{
+    BackgroundConfig, Config, LlmBackend, LlmConfig, VectorBackend, VectorConfig, WalkConfig,
+};
 use crate::config::sources::Settings;
 use crate::config::{Toolsets, foreign_variables, ollama_host};
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
+/// Maximum length of the name of a Milvus collection; vic appends 22 characters, and Milvus takes 255.
+const MAX_COLLECTION_CHARS: usize = 200;
 /// Maximum of `VIC_L2_SECONDS`, the time per question for OCR and other skills: users do not wait longer than an hour.
 const MAX_L2_SECONDS: u32 = 3_600;
 
@@ -83,22 +87,35 @@ impl Settings<'_> {
     }
 
     fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
-        let backend = self.text("VIC_VECTOR_BACKEND").unwrap_or_else(|| "lance".into());
-        match backend.as_str() {
-            "lance" => (),
-            "milvus" => {
-                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not supported yet").hint("use `lance`"));
+        let typed = self.text("VIC_VECTOR_BACKEND").unwrap_or_else(|| VectorBackend::Lance.name().into());
+        let backend = VectorBackend::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{typed}`")).hint("use `lance` or `milvus`")
+        })?;
+        let milvus_uri = match self.text("VIC_MILVUS_URI") {
+            Some(address) if address.contains('@') && address.contains("://") => {
+                // The address is shown in errors and in the status.
+                return Err(Error::invalid("VIC_MILVUS_URI holds a user or a password")
+                    .hint("put `user:password` into VIC_MILVUS_TOKEN"));
             }
-            other => {
-                return Err(Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{other}`")).hint("use `lance`"));
+            Some(address) if address.contains("://") => address,
+            typed => {
+                let given = if typed.is_some() { self.path("VIC_MILVUS_URI")? } else { None };
+                let dir = given.unwrap_or_else(|| db_path.join("milvus_lite.db"));
+                let text = dir.to_str().map(String::from).ok_or_else(|| {
+                    Error::invalid(format!("the directory of Milvus Lite `{}` is not UTF-8", dir.display()))
+                        .hint("set VIC_MILVUS_URI to another path")
+                });
+                // Only Milvus needs the path.
+                if backend == VectorBackend::Milvus { text? } else { text.unwrap_or_default() }
             }
+        };
+        let milvus_collection = self.text("VIC_MILVUS_COLLECTION").unwrap_or_else(|| "vic_chunks".into());
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        if !milvus_collection.chars().all(is_name) || !(1..=MAX_COLLECTION_CHARS).contains(&milvus_collection.len()) {
+            let text = format!("VIC_MILVUS_COLLECTION `{milvus_collection}` is not a name of Milvus");
+            return Err(Error::invalid(text).hint("use up to 200 letters, digits and underscores"));
         }
-        let file = || db_path.join("milvus_lite.db").to_string_lossy().into_owned();
-        Ok(VectorConfig {
-            backend,
-            milvus_uri: self.text("VIC_MILVUS_URI").unwrap_or_else(file),
-            milvus_collection: self.text("VIC_MILVUS_COLLECTION").unwrap_or_else(|| "vic_chunks".into()),
-        })
+        Ok(VectorConfig { backend, milvus_uri, milvus_collection, milvus_token: self.text("VIC_MILVUS_TOKEN") })
     }
 
     fn embed(&self) -> Result<EmbedConfig> {

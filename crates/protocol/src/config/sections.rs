@@ -60,15 +60,39 @@ pub struct Config {
     pub foreign: Vec<&'static str>,
 }
 
-/// Settings of the vector store. Only `lance` is implemented.
+/// Where chunks and vectors are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorBackend {
+    /// LanceDB, in files of this machine.
+    Lance,
+    /// A Milvus server, or Milvus Lite on this machine.
+    Milvus,
+}
+
+impl VectorBackend {
+    /// Both backends.
+    pub const ALL: [VectorBackend; 2] = [VectorBackend::Lance, VectorBackend::Milvus];
+
+    /// Returns the name in `VIC_VECTOR_BACKEND`.
+    pub fn name(self) -> &'static str {
+        match self {
+            VectorBackend::Lance => "lance",
+            VectorBackend::Milvus => "milvus",
+        }
+    }
+}
+
+/// Settings of the vector store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorConfig {
-    /// `VIC_VECTOR_BACKEND`: name of the vector store; only `lance` works.
-    pub backend: String,
-    /// `VIC_MILVUS_URI`: a Milvus file or server; not used by the `lance` backend.
+    /// `VIC_VECTOR_BACKEND`: where chunks and vectors are stored.
+    pub backend: VectorBackend,
+    /// `VIC_MILVUS_URI`: address of a Milvus server, or the directory of Milvus Lite; not used by `lance`.
     pub milvus_uri: String,
-    /// `VIC_MILVUS_COLLECTION`: name of the Milvus collection; not used by the `lance` backend.
+    /// `VIC_MILVUS_COLLECTION`: alias of the Milvus collection that answers queries; not used by `lance`.
     pub milvus_collection: String,
+    /// `VIC_MILVUS_TOKEN`: token or `user:password` for the Milvus server.
+    pub milvus_token: Option<String>,
 }
 
 /// What plans questions and writes answers: fixed rules or a language model.

@@ -255,6 +255,9 @@ pub struct Status {
 /// Number and size of the store's files, which compaction and pruning keep bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Upkeep {
+    /// The store with its version and place, and what it lacks, e.g. `LanceDB`.
+    #[serde(default)]
+    pub store: String,
     /// Maintenance step in progress, e.g. `compacting`; empty when idle.
     pub now: String,
     /// Versions of the store that are kept on disk.

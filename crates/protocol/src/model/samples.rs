@@ -133,6 +133,7 @@ pub fn status() -> Status {
             fragments: 3,
             unindexed_chunks: 40,
             unread_pictures: 5,
+            store: "LanceDB".into(),
             disk_free_bytes: 7 << 30,
         },
         paused: Some(Pause { reason: PauseReason::Asked, until_ms: None }),

@@ -184,8 +184,8 @@ fn vic_job_db_path() {
 
 #[test]
 fn vic_vector_backend() {
-    assert_eq!(default().vectors.backend, "lance");
-    assert!(refused("VIC_VECTOR_BACKEND", "milvus").message.contains("not supported yet"));
+    assert_eq!(default().vectors.backend.name(), "lance");
+    assert_eq!(with("VIC_VECTOR_BACKEND", "milvus").vectors.backend.name(), "milvus");
     refused("VIC_VECTOR_BACKEND", "abacus");
 }
 
@@ -200,6 +200,12 @@ fn vic_milvus_uri() {
 fn vic_milvus_collection() {
     assert_eq!(default().vectors.milvus_collection, "vic_chunks");
     assert_eq!(with("VIC_MILVUS_COLLECTION", "c").vectors.milvus_collection, "c");
+}
+
+#[test]
+fn vic_milvus_token() {
+    assert_eq!(default().vectors.milvus_token, None);
+    assert_eq!(with("VIC_MILVUS_TOKEN", "root:Milvus").vectors.milvus_token.as_deref(), Some("root:Milvus"));
 }
 
 #[test]
@@ -239,6 +245,7 @@ fn env_example_lists_every_variable_of_the_document_and_no_secret() {
         "VIC_VECTOR_BACKEND",
         "VIC_MILVUS_URI",
         "VIC_MILVUS_COLLECTION",
+        "VIC_MILVUS_TOKEN",
         "VIC_SYNTHETIC_JSONL",
         "VIC_EMBED_BACKEND",
     ] {

@@ -52,7 +52,7 @@ mirror! {
     SyncRequest { path, timeout_seconds }
     SyncReport { files, waited_ms, unread_pictures, roots_away }
     PauseRequest { seconds }
-    Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes, unread_pictures }
+    Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes, unread_pictures, store }
     WatchReport { watching, folders, missing, polled, overflows, rescans, restarts, heartbeat_seconds }
     MemoryCap { part, mib }
     TableColumn { name, kind }

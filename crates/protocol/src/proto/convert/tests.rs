@@ -202,8 +202,8 @@ prop_compose! {
             },
             running_jobs, degraded, auth_enabled, paused: background.0, watch: background.1, memory_caps: background.2,
             upkeep: Upkeep {
-                now: upkeep.0, versions: upkeep.1[0], fragments: upkeep.1[1], unindexed_chunks: upkeep.1[2],
-                disk_free_bytes: upkeep.1[3], unread_pictures: upkeep.1[4],
+                now: upkeep.0.clone(), versions: upkeep.1[0], fragments: upkeep.1[1], unindexed_chunks: upkeep.1[2],
+                disk_free_bytes: upkeep.1[3], unread_pictures: upkeep.1[4], store: upkeep.0,
             },
         }
     }
