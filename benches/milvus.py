@@ -57,7 +57,7 @@ class Vic:
     def __init__(self, store, directory):
         self.data = directory / store
         self.env = dict(os.environ, VIC_DATA_DIR=str(self.data), VIC_VECTOR_BACKEND=store, VIC_LISTEN="127.0.0.1:0",
-                        VIC_LOG_LEVEL="info,vic_milvus=debug", VIC_BRIDGE_RATE_LIMIT_PER_MIN="1000000", VIC_WATCH="0")
+                        VIC_LOG_LEVEL="info,vic_milvus=debug", VIC_BRIDGE_RATE_LIMIT_PER_MIN="0", VIC_WATCH="0")
 
     def run(self, *arguments):
         subprocess.run(["vic", *arguments], env=self.env, check=True, capture_output=True)
