@@ -101,6 +101,8 @@ impl IndexState {
     async fn requeue_lost(&self, table: &TableWriter, version: u64) {
         if table.may_lose_rows() && table.version() != version {
             self.note_outcome(LOST_ROWS_KEY, "files with lost chunks were not found", self.reconcile_store().await);
+            // Indexes the requeued files now: no watcher reports them.
+            self.runs.changed.notify_one();
         }
     }
 
