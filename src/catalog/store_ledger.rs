@@ -53,6 +53,16 @@ pub struct ChunkRun {
     pub ordinals: Range<u32>,
 }
 
+impl ChunkRun {
+    /// Returns the parts of the run before and after these ordinals.
+    pub fn without(&self, ordinals: &Range<u32>) -> Vec<ChunkRun> {
+        let Range { start, end } = self.ordinals;
+        let parts = [start..end.min(ordinals.start), start.max(ordinals.end)..end];
+        let run = |ordinals| ChunkRun { ordinals, ..self.clone() };
+        parts.into_iter().filter(|it| !it.is_empty()).map(run).collect()
+    }
+}
+
 /// Words of new chunks, for the statistics of keyword search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WordCounts {
@@ -281,17 +291,7 @@ fn remove_runs(db: &Transaction<'_>, file_id: FileId, ordinals: Option<&Range<u3
     let mut statement = db.prepare_cached(sql)?;
     let removed = statement.query_map([file_id], read_run)?.collect::<rusqlite::Result<Vec<_>>>()?;
     let Some(ordinals) = ordinals else { return Ok(()) };
-    for run in removed {
-        for rest in [
-            run.ordinals.start..run.ordinals.end.min(ordinals.start),
-            run.ordinals.start.max(ordinals.end)..run.ordinals.end,
-        ] {
-            if !rest.is_empty() {
-                insert_run(db, &ChunkRun { ordinals: rest, ..run.clone() })?;
-            }
-        }
-    }
-    Ok(())
+    removed.iter().flat_map(|it| it.without(ordinals)).try_for_each(|it| insert_run(db, &it))
 }
 
 /// Lists files as unclean. Returns those that were not listed.

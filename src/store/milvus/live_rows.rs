@@ -39,12 +39,11 @@ impl LiveRows {
     /// Removes the chunks of a file with these ordinals, or all. A run that is only partly in the range is cut, as in the
     /// ledger.
     pub(super) fn remove(&mut self, file_id: FileId, ordinals: Option<&Range<u32>>) {
-        for run in self.files.remove(&file_id).unwrap_or_default() {
-            self.chunks -= u64::from(run.ordinals.end - run.ordinals.start);
-            for rest in ordinals.map_or_else(Vec::new, |it| remaining(&run.ordinals, it)) {
-                self.add(ChunkRun { file_id, generation: run.generation, ordinals: rest });
-            }
-        }
+        let removed = self.runs(file_id);
+        self.chunks -= self.chunks_of(file_id);
+        self.files.remove(&file_id);
+        let rest = removed.iter().flat_map(|run| ordinals.map_or_else(Vec::new, |it| run.without(it)));
+        rest.for_each(|it| self.add(it));
     }
 
     pub(super) fn contains(&self, file_id: FileId, generation: u64, ordinal: u32) -> bool {
@@ -93,12 +92,6 @@ impl LiveRows {
         let chunks = selected.iter().map(|it| self.chunks_of(*it)).sum();
         (selected.len() < self.files.len()).then_some((selected, chunks))
     }
-}
-
-/// Returns the parts of `run` before and after `removed`.
-fn remaining(run: &Range<u32>, removed: &Range<u32>) -> Vec<Range<u32>> {
-    let parts = [run.start..run.end.min(removed.start), run.start.max(removed.end)..run.end];
-    parts.into_iter().filter(|it| !it.is_empty()).collect()
 }
 
 /// Returns the runs of consecutive numbers in sorted ordinals.
