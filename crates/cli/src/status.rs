@@ -170,7 +170,7 @@ model:  all-MiniLM-L6-v2 (onnx), 384 dimensions
 mode:   local_only
 root:   /w
 index:  ready, 1,234 chunks
-store:  12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 GiB free on its disk, now compacting
+store:  LanceDB: 12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 GiB free on its disk, now compacting
 files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
         indexed: 3 without vectors yet, found by keyword only
         skipped: 2 too_large
