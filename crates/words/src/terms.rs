@@ -129,6 +129,8 @@ fn text_words(text: &str) -> Vec<TextWord<'_>> {
         }
     }
     compound.finish(&mut words);
+    // A letter that stands for vowel marks alone leaves nothing.
+    words.retain(|it| !it.folded.is_empty());
     words
 }
 
@@ -344,6 +346,7 @@ mod tests {
     #[test]
     fn ligature_of_several_words_is_split() {
         assert_eq!(passage("\u{fdfa}"), passage("صلى الله عليه وسلم"));
+        assert!(passage("\u{fcf2}").is_empty());
     }
 
     #[test]
