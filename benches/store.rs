@@ -242,7 +242,7 @@ async fn measure_legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questi
         let (mut times, mut fewest) = (Times::default(), usize::MAX);
         for (_, text) in &asked {
             let begun = Instant::now();
-            let hits = store.keyword_leg(&KeywordQuery { text: text.clone() }, set, LIMIT).await?;
+            let hits = store.keyword_leg(&keyword_query(text), set, LIMIT).await?;
             times.add(begun);
             fewest = fewest.min(hits.len());
         }
@@ -251,11 +251,15 @@ async fn measure_legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questi
     measure_lookups(store, &asked).await
 }
 
+fn keyword_query(text: &str) -> KeywordQuery {
+    KeywordQuery { terms: vic_words::question_terms(text, &[vic_words::Language::English]) }
+}
+
 /// Measures the two lookups by id that every query makes: similarities of chunks, and texts of chunks.
 async fn measure_lookups(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
     let (mut similarities, mut chunks) = (Times::default(), Times::default());
     for (vector, text) in asked {
-        let hits = store.keyword_leg(&KeywordQuery { text: text.clone() }, &FileSet::All, LIMIT).await?;
+        let hits = store.keyword_leg(&keyword_query(text), &FileSet::All, LIMIT).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect();
         let begun = Instant::now();
         store.similarities(vector, &ids).await?;

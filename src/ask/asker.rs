@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::ask::answer::CosineScaleCache;
 use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
+use crate::ask::corpus_languages::CorpusLanguages;
 use crate::ask::file_filter;
 use crate::catalog::Catalog;
 use crate::config::Config;
@@ -32,6 +33,7 @@ pub struct Asker {
     pub(super) default_root: Option<PathBuf>,
     pub(super) db_path: PathBuf,
     pub(super) scales: CosineScaleCache,
+    pub(super) languages: CorpusLanguages,
     /// The files that the caller may see; all other files are hidden from the caller.
     pub(super) scope: Scope,
 }
@@ -53,6 +55,7 @@ impl Asker {
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
             scales: CosineScaleCache::default(),
+            languages: CorpusLanguages::default(),
             scope: Scope::All,
         })
     }

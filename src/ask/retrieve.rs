@@ -92,7 +92,8 @@ impl Asker {
     ) -> Result<FusedLegs> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
-        let keyword_leg = keyword_leg(served, text, files, depth);
+        let languages = self.languages.current(&self.catalog).await;
+        let keyword_leg = keyword_leg(served, text, &languages, files, depth);
         let mut warnings = Vec::new();
         let mut query = None;
         let (keyword, vector, extra) = match &served.embedder {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
+use vic_words::Language;
 
 use crate::ask::asker::Asker;
 use crate::ask::numbers;
@@ -56,12 +57,13 @@ impl Asker {
 pub(super) fn keyword_leg(
     served: &ServingTable,
     text: &str,
+    languages: &[Language],
     files: &FileSet,
     depth: usize,
 ) -> impl Future<Output = Result<Vec<LegHit>>> + use<> {
     let (store, files) = (served.store.clone(), files.clone());
     let other_notations = numbers::alternative_keywords(text).join(" ");
-    let keywords = KeywordQuery { text: format!("{text} {other_notations}") };
+    let keywords = KeywordQuery { terms: vic_words::question_terms(&format!("{text} {other_notations}"), languages) };
     let mut task = JoinSet::new();
     task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
     async move {

@@ -41,7 +41,9 @@ const PRONOUNS: &str = "it he she they this these that those its his her their t
 elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
 hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
 
-static STOP_WORD_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
+/// The stop words, folded as the words of questions are.
+static STOP_WORD_SET: LazyLock<HashSet<String>> =
+    LazyLock::new(|| STOP_WORDS.split_whitespace().map(|it| vic_words::fold(it).into_owned()).collect());
 
 /// Function words by which a question is recognized as German.
 const GERMAN_WORDS: &[&str] = &[
@@ -49,14 +51,14 @@ const GERMAN_WORDS: &[&str] = &[
     "nicht", "und", "für", "ein", "eine", "hat", "wir", "zu", "viele", "viel", "im", "am", "zum", "zur",
 ];
 
-/// Returns whether a lower-case word is a stop word.
+/// Returns whether a word in lower case, folded or not, is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
-    STOP_WORD_SET.contains(word)
+    STOP_WORD_SET.contains(vic_words::fold(word).as_ref())
 }
 
 /// Returns whether a lower-case word is a pronoun, which refers to the text before it.
 pub(super) fn is_pronoun(word: &str) -> bool {
-    PRONOUNS.split_whitespace().any(|it| it == word)
+    PRONOUNS.split_whitespace().any(|it| vic_words::fold(it) == vic_words::fold(word))
 }
 
 /// Returns whether a question is German. In German every noun has a capital, so a capital does not mean a name.

@@ -32,7 +32,7 @@ impl Terms {
     pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
-            texts.map(|it| word_runs::words(it)).filter(|it| !it.is_empty()).collect()
+            texts.map(|it| word_runs::phrase_words(it)).filter(|it| !it.is_empty()).collect()
         };
         let terms = Terms {
             required: runs(&mut syntax.phrases.iter().chain(&syntax.must)),
@@ -65,7 +65,7 @@ impl Terms {
 
     /// Returns a bit mask of the required terms that a text contains, and whether it contains an excluded term.
     fn match_text(&self, text: &str) -> (u64, bool) {
-        let words = word_runs::words(text);
+        let words = word_runs::phrase_words(text);
         let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
         let bits = (0..).zip(&self.required).filter(|(_, run)| stands(run)).fold(0, |bits, (bit, _)| bits | 1 << bit);
         (bits, self.excluded.iter().any(stands))
@@ -139,7 +139,7 @@ async fn files_by_name(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Ve
 async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
     let mut found = Vec::new();
     for words in numbers::index_words(run).unwrap_or_default() {
-        found.extend(store.files_with(&words, files).await?);
+        found.extend(store.files_with(&vic_words::required_words(&words), files).await?);
     }
     found.sort_unstable();
     found.dedup();

@@ -6,9 +6,15 @@ use crate::ask::numbers;
 /// Minimum number of words in a shared run; shorter runs are often accidental. Two suffice for a question of two words.
 const MIN_RUN_WORDS: usize = 3;
 
-/// Returns the normalized words of a text: lower case, numbers in one notation, without apostrophes.
+/// Returns the normalized words of a text: folded, numbers in one notation, without apostrophes.
 pub(crate) fn words(text: &str) -> Vec<String> {
     split_words(&normalize(text)).map(str::to_owned).collect()
+}
+
+/// Returns the normalized words of a phrase, or of a text that may contain one. As [`words`], but of scripts without blanks
+/// between words the single characters.
+pub(crate) fn phrase_words(text: &str) -> Vec<String> {
+    vic_words::exact_words(&normalize(text)).into_iter().map(str::to_owned).collect()
 }
 
 /// Normalizes a text for [`split_words`]. Allocates one string for the whole text rather than one for each word.
@@ -18,14 +24,14 @@ pub(super) fn normalize(text: &str) -> String {
     let text = numbers::canonical_numbers(text);
     // Searches bytes, which is much faster than a search for characters.
     match memchr::memchr2(b'\'', CURLY, text.as_bytes()) {
-        None => text.to_lowercase(),
-        Some(_) => text.replace(['\'', '\u{2019}'], "").to_lowercase(),
+        None => vic_words::fold(&text).into_owned(),
+        Some(_) => vic_words::fold(&text.replace(['\'', '\u{2019}'], "")).into_owned(),
     }
 }
 
 /// Returns the words of a text that was [normalized](normalize).
 pub(super) fn split_words(plain: &str) -> impl Iterator<Item = &str> {
-    plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
+    vic_words::matching_words(plain).into_iter()
 }
 
 /// Returns the comparison key of a word: its first six letters, so that most endings do not matter. A word that contains a

@@ -46,8 +46,15 @@ const MIGRATION_5: &str = "
 /// Format 6 adds `above`: the outer root that contains a nested root and owns its files.
 const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 
-/// In the table `files`, `path` is the path in bytes, relative to the root. `name` is its last component in lower case
-/// and NFC, for searching. `skip` is the reason for which a walk skipped the file; it is separate from `reason`, so
+/// Format 7 adds `language`, and folds names for searching as `vic_words` does, which happens in the background.
+const MIGRATION_7: &str = "
+    ALTER TABLE files ADD COLUMN language TEXT;
+    CREATE INDEX files_language ON files (language) WHERE deleted_ns IS NULL AND language IS NOT NULL;
+    INSERT OR REPLACE INTO meta (key, value) VALUES ('names_filled_to', '0');
+";
+
+/// In the table `files`, `path` is the path in bytes, relative to the root. `name` is its last component, folded, for
+/// searching. `skip` is the reason for which a walk skipped the file; it is separate from `reason`, so
 /// that a later walk clears only reasons that a walk has set. States and reasons are stored as names, to be readable in
 /// `sqlite3`. The row of a deleted file stays as a tombstone until the store has deleted the chunks of the file. Ids
 /// are never reused. The index on `name` serves substring filters: a trigram index would be three times as large and
@@ -56,12 +63,13 @@ const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 /// `awaiting` counts the chunks without a vector. `strikes` counts how often reading a pending file crashed a worker or
 /// took too long. `read_hash` is the previous hash of a file that has to be read again. `inner_names` holds the names of
 /// attachments, archive members or sheets, one per line. `mail_first_ns` and `mail_last_ns` are the dates of the first and
-/// the last message. `above` is the outer root that contains this root and owns its files; NULL if the root owns its
+/// the last message. `language` is the code of the language of most passages, empty if they do not tell it, and NULL for
+/// files that were indexed by an older vic. `above` is the outer root that contains this root and owns its files; NULL if the root owns its
 /// files.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 6,
-    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6],
+    version: 7,
+    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6, MIGRATION_7],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
     hint: "move the file aside; vic builds a new catalog from your files",
@@ -103,7 +111,8 @@ const FORMAT: Format = Format {
             read_hash BLOB,
             inner_names TEXT,
             mail_first_ns INTEGER,
-            mail_last_ns INTEGER
+            mail_last_ns INTEGER,
+            language TEXT
         );
         CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
             tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");
@@ -119,6 +128,7 @@ const FORMAT: Format = Format {
         CREATE INDEX files_deleted ON files (deleted_ns) WHERE deleted_ns IS NOT NULL;
         CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
         CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
+        CREATE INDEX files_language ON files (language) WHERE deleted_ns IS NULL AND language IS NOT NULL;
     ",
 };
 

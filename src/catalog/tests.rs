@@ -128,6 +128,7 @@ fn mark(record: &FileRecord) -> IndexedMark {
         media_type: "text/plain".into(),
         chunks: 1,
         detail: String::new(),
+        language: None,
     }
 }
 

@@ -65,6 +65,8 @@ impl Index {
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.preload().await });
         inner.fill_names();
+        let fill = inner.clone();
+        inner.background.spawn(async move { fill.fill_languages().await });
         inner.spawn_background_tasks();
         Ok(Index { inner, _background: Arc::new(background) })
     }

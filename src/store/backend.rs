@@ -30,11 +30,12 @@ impl FileSet {
     }
 }
 
-/// A keyword query, already parsed by the query planner.
+/// A keyword query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeywordQuery {
-    /// The words of the query. A chunk matches if it contains any of them; more and rarer matches rank higher.
-    pub text: String,
+    /// The terms of the query, as [`vic_words::question_terms`] returns them. A chunk matches if it contains any of them;
+    /// more and rarer matches rank higher.
+    pub terms: Vec<String>,
 }
 
 /// Size and maintenance of the store.
@@ -198,8 +199,9 @@ pub trait Store: Send + Sync {
     /// Returns the vectors of these chunks (norm 1), unordered. Skips missing chunks and chunks without a vector.
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>>;
 
-    /// Returns the files with a chunk that contains all these words, by stems and ignoring stop words. Sorted.
-    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>>;
+    /// Returns the files with a chunk that contains at least one term of each of these words, as
+    /// [`vic_words::required_words`] returns them. Returns no file if there are no words. Sorted.
+    async fn files_with(&self, words: &[Vec<String>], files: &FileSet) -> Result<Vec<FileId>>;
 
     /// Calls `each` with every chunk of these files, file by file and unordered, until it returns false.
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;

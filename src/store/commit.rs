@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
 use crate::store::memory::{MemoryIndex, RowIds};
-use crate::store::{fsync, manifests, recovery};
+use crate::store::{analysed_terms, fsync, manifests, recovery};
 
 impl LanceStore {
-    /// Runs a change under the writer lock. Commits that a failed or cancelled change made in the library after the
+    /// Runs a change under the writer lock, after adding what a table of an older vic lacks. Commits that a failed or cancelled change made in the library after the
     /// last durable version are undone, at once or before the next change.
     pub(super) async fn run_change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
@@ -31,7 +31,11 @@ impl LanceStore {
             self.roll_back().await?;
         }
         self.is_uncertain.store(true, Ordering::Relaxed);
-        let done = work.await;
+        let done = async {
+            analysed_terms::add_terms(self).await?;
+            work.await
+        };
+        let done = done.await;
         match done {
             Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
             Err(_) => {

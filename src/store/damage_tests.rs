@@ -284,7 +284,7 @@ async fn queries_are_answered_while_changes_are_undone() {
     let (asked, over) = (store.clone(), Arc::new(AtomicBool::new(false)));
     let is_over = over.clone();
     let asking = tokio::spawn(async move {
-        let words = KeywordQuery { text: "common".into() };
+        let words = KeywordQuery { terms: vec!["common".into()] };
         let mut answers = 0;
         while !is_over.load(Ordering::Relaxed) {
             let hits = asked.keyword_leg(&words, &FileSet::All, 50).await.unwrap().len();

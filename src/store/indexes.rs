@@ -5,16 +5,18 @@ use std::collections::HashMap;
 
 use futures::TryStreamExt;
 use lance::index::DatasetIndexExt;
-use lancedb::index::scalar::{BTreeIndexBuilder, FullTextSearchQuery};
+use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
 use lancedb::index::vector::IvfPqIndexBuilder;
 use lancedb::index::{Index, IndexConfig};
 use lancedb::query::{ExecutableQuery, QueryBase, Select, VectorQuery};
 use lancedb::table::{OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
-use crate::store::analysis::keyword_analysis;
+use crate::store::analysed_terms::has_terms;
+use crate::store::analysis::term_index;
 use crate::store::lance_error;
 use crate::store::memory::max_rows;
+use crate::store::schema::TERMS;
 
 /// Maximum memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
@@ -51,7 +53,8 @@ const REFINE_FACTOR: u32 = 4;
 
 /// Creates the keyword index if there is none.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
-    if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
+    let column = keyword_column(table).await?;
+    if table.list_indices().await?.iter().any(|it| covers(it, column)) {
         return Ok(());
     }
     build_keyword_index(table).await
@@ -59,8 +62,21 @@ pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
 
 /// Creates the keyword index. Replaces an existing one.
 pub(super) async fn build_keyword_index(table: &Table) -> lancedb::Result<()> {
-    let words = keyword_analysis().with_position(false).memory_limit_mb(KEYWORD_MEMORY_MIB).num_workers(1);
-    table.create_index(&["text"], Index::FTS(words)).execute().await
+    let column = keyword_column(table).await?;
+    let analysis = if column == TERMS { term_index() } else { FtsIndexBuilder::default() };
+    let words = analysis.with_position(false).memory_limit_mb(KEYWORD_MEMORY_MIB).num_workers(1);
+    table.create_index(&[column], Index::FTS(words)).execute().await
+}
+
+/// Returns the column that the keyword index covers: the terms, or the text in a table of an older vic that has no terms yet.
+pub(super) async fn keyword_column(table: &Table) -> lancedb::Result<&'static str> {
+    Ok(if has_terms(table).await? { TERMS } else { "text" })
+}
+
+/// Drops the index of the text, which the index of the terms has replaced.
+async fn drop_text_index(table: &Table, indices: &mut Vec<IndexConfig>) -> lancedb::Result<()> {
+    let Some(place) = indices.iter().position(|it| covers(it, "text")) else { return Ok(()) };
+    table.drop_index(&indices.remove(place).name).await
 }
 
 /// Sets how many partitions of the approximate index a query searches, for a filter that passes `part` (0 to 1) of the
@@ -75,10 +91,11 @@ pub(super) fn set_search_effort(query: VectorQuery, part: f64) -> VectorQuery {
     }
 }
 
-/// Returns the number of rows that the keyword index does not cover.
+/// Returns the number of rows that the keyword index does not cover. The index of an older vic, which analysed English only,
+/// covers none, so that maintenance replaces it.
 pub(super) async fn unindexed_rows(table: &Table) -> lancedb::Result<u64> {
     let indices = table.list_indices().await?;
-    let Some(words) = indices.iter().find(|it| covers(it, "text")) else {
+    let Some(words) = indices.iter().find(|it| covers(it, TERMS)) else {
         return Ok(table.count_rows(None).await? as u64);
     };
     Ok(words.num_unindexed_rows.unwrap_or(0))
@@ -132,7 +149,8 @@ pub(super) async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<
 
 /// Loads the keyword index into the library's cache.
 pub(super) async fn preload_keyword_index(table: &Table) -> lancedb::Result<()> {
-    for index in table.list_indices().await?.iter().filter(|it| covers(it, "text")) {
+    let column = keyword_column(table).await?;
+    for index in table.list_indices().await?.iter().filter(|it| covers(it, column)) {
         table.prewarm_index(&index.name).await?;
     }
     Ok(())
@@ -160,8 +178,9 @@ pub(super) async fn repair_indexes(table: &Table) -> lancedb::Result<bool> {
 /// Runs a query that must open this index, to check that it can be read.
 async fn probe_index(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     let columns = Select::columns(&["file_id"]);
-    let stream = if covers(index, "text") {
-        let words = FullTextSearchQuery::new("vic".into()).with_column("text".into());
+    let keywords = ["text", TERMS].into_iter().find(|it| covers(index, it));
+    let stream = if let Some(column) = keywords {
+        let words = FullTextSearchQuery::new("vic".into()).with_column(column.into());
         let words = words.map_err(|error| lancedb::Error::Runtime { message: error.to_string() })?;
         let columns = Select::columns(&["file_id", "_score"]);
         table.query().full_text_search(words).limit(1).select(columns).execute().await?
@@ -184,7 +203,8 @@ async fn probe_index(table: &Table, index: &IndexConfig) -> lancedb::Result<()> 
 pub(super) async fn update_indexes(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
-    let indices = table.list_indices().await?;
+    let mut indices = table.list_indices().await?;
+    drop_text_index(table, &mut indices).await?;
     let mut replaced = false;
     if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
         table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;

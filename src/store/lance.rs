@@ -20,7 +20,7 @@ use crate::store::recovery::{
     INDEX_CACHE_BYTES, LibraryCaches, METADATA_CACHE_BYTES, OpenedTable, TableLocation, connect,
 };
 use crate::store::version_pins::VersionPins;
-use crate::store::{fsync, recovery};
+use crate::store::{analysed_terms, fsync, recovery};
 
 /// Prefix of the names of vic's tables.
 const TABLE_PREFIX: &str = "chunks_";
@@ -74,6 +74,8 @@ pub struct LanceStore {
     /// True if a change was undone, so that its files may still exist although they belong to no version.
     pub(super) has_undone: AtomicBool,
     pub(super) has_lost_commits: AtomicBool,
+    /// Whether the published version has the column of analysed terms and its index.
+    pub(super) has_terms: AtomicBool,
     pub(super) quarantined: Vec<PathBuf>,
     pub(super) damaged: BTreeSet<FileId>,
     maintenance: Mutex<MaintenanceState>,
@@ -105,6 +107,7 @@ impl LanceStore {
         }
         let damaged = hot.damaged().clone();
         let shown = connect(dir, &cached).await?.open_table(&place.name).execute().await.on("open", dir)?;
+        let has_terms = analysed_terms::has_terms(&shown).await.on("read", dir)?;
         let readings = VersionPins::new(shown.version().await.on("read", dir)?);
         Ok(LanceStore {
             table,
@@ -124,6 +127,7 @@ impl LanceStore {
             is_uncertain: AtomicBool::new(false),
             has_undone: AtomicBool::new(false),
             has_lost_commits: AtomicBool::new(has_lost),
+            has_terms: AtomicBool::new(has_terms),
             quarantined: set_aside,
             damaged,
             maintenance: Mutex::default(),

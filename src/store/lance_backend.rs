@@ -128,7 +128,7 @@ impl Store for LanceStore {
         queries::vectors(self, ids).await
     }
 
-    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+    async fn files_with(&self, words: &[Vec<String>], files: &FileSet) -> Result<Vec<FileId>> {
         let _reading = self.version_pins.pin();
         let hits = retain_files(files, queries::chunks_with_all_words(self, words, files).await?);
         let files: BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();

@@ -16,6 +16,7 @@ use crate::store::backend::Store;
 use crate::store::indexes::{covers, part_rows, parts_to_merge, small_parts, update_indexes};
 use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
+use crate::store::schema::TERMS;
 use crate::store::{compaction, manifests};
 
 /// The last [`KEEP_VERSIONS`] versions are kept for this long.
@@ -56,7 +57,7 @@ pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
 /// Adds new rows to the keyword index, without other maintenance. The caller holds the writer lock.
 pub(super) async fn cover_keywords(store: &LanceStore) -> Result<()> {
     let indices = store.table.list_indices().await.on("read", &store.dir)?;
-    let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
+    let Some(words) = indices.into_iter().find(|it| covers(it, TERMS)) else { return Ok(()) };
     store.set_step("adding new text to the keyword index");
     let new = words.num_unindexed_rows.unwrap_or(0) as usize;
     let parts = part_rows(&store.table, &words.name).await.on("read", &store.dir)?;

@@ -5,6 +5,7 @@
 
 mod backend;
 mod milvus;
+mod analysed_terms;
 mod analysis;
 mod commit;
 mod compaction;

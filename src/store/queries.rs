@@ -5,11 +5,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use lancedb::expr::{DfExpr, col, lit};
-use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};
+use lancedb::index::scalar::{BooleanQuery, FtsQuery, FullTextSearchQuery, MatchQuery, Occur};
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use lancedb::{DistanceType, Table};
 
@@ -18,6 +19,7 @@ use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
 use crate::store::backend::{FileSet, KeywordQuery, Store};
 use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
+use crate::store::schema::TERMS;
 use crate::store::{indexes, schema};
 
 /// Maximum number of bytes of a keyword query; the rest is ignored. The search looks up every word, so that a pasted
@@ -88,45 +90,45 @@ pub(super) async fn keyword_search(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let (text, any) = (&query.text, Operator::Or);
+    let wanted = vec![query.terms.clone()];
     match filter_scope(store, files) {
         FilterScope::None => Ok(Vec::new()),
-        FilterScope::All => full_text_search(store, text, any, None, limit).await,
+        FilterScope::All => full_text_search(store, &wanted, None, limit).await,
         FilterScope::Part(part) => {
             if let Some(depth) = part.search_depth(limit)
-                && let Some(hits) = part.first_matching(full_text_search(store, text, any, None, depth).await?, limit)
+                && let Some(hits) = part.first_matching(full_text_search(store, &wanted, None, depth).await?, limit)
             {
                 return Ok(hits);
             }
-            full_text_search(store, text, any, Some(part.filter(store)), limit).await
+            full_text_search(store, &wanted, Some(part.filter(store)), limit).await
         }
     }
 }
 
-/// Returns every chunk that contains all these words.
-pub(super) async fn chunks_with_all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
+/// Returns every chunk that contains a term of each of these words.
+pub(super) async fn chunks_with_all_words(
+    store: &LanceStore,
+    words: &[Vec<String>],
+    files: &FileSet,
+) -> Result<Vec<LegHit>> {
     let filter = match filter_scope(store, files) {
         FilterScope::None => return Ok(Vec::new()),
         FilterScope::All => None,
         FilterScope::Part(part) => Some(part.filter(store)),
     };
     let every = store.chunk_count() as usize;
-    full_text_search(store, words, Operator::And, filter, every).await
+    full_text_search(store, words, filter, every).await
 }
 
+/// Searches for the chunks that contain a term of each of these words.
 async fn full_text_search(
     store: &LanceStore,
-    text: &str,
-    operator: Operator,
+    words: &[Vec<String>],
     filter: Option<DfExpr>,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
-    let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
-    if !text.contains(char::is_alphanumeric) {
-        return Ok(Vec::new());
-    }
-    let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
-    let mut search = store.published.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
+    let Some(query) = match_query(store, words) else { return Ok(Vec::new()) };
+    let mut search = store.published.query().full_text_search(FullTextSearchQuery::new_query(query));
     search = search.limit(limit).with_row_id();
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
@@ -142,6 +144,26 @@ async fn full_text_search(
     let batches = collect(found, "search", &store.dir).await?;
     store.memory_mut().add_row_ids(&batches)?;
     best_first(&batches, "_score", |score| score)
+}
+
+/// Returns the query for chunks with a term of each of these words; `None` without words.
+fn match_query(store: &LanceStore, words: &[Vec<String>]) -> Option<FtsQuery> {
+    let column = if store.has_terms.load(Ordering::Relaxed) { TERMS } else { "text" };
+    let one_of = |terms: &Vec<String>| {
+        let text = terms.join(" ");
+        let end = if text.len() > MAX_QUERY_BYTES {
+            text[..text.floor_char_boundary(MAX_QUERY_BYTES)].rfind(' ')
+        } else {
+            None
+        };
+        MatchQuery::new(text[..end.unwrap_or(text.len())].to_owned()).with_column(Some(column.to_owned()))
+    };
+    match words {
+        [] => None,
+        [terms] if terms.is_empty() => None,
+        [terms] => Some(one_of(terms).into()),
+        words => Some(BooleanQuery::new(words.iter().map(|it| (Occur::Must, one_of(it).into()))).into()),
+    }
 }
 
 /// Returns the chunks of the rows in these batches, or `None` if any of their row ids is unknown.

@@ -159,7 +159,8 @@ pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     let table = connect(&place.dir, &cached).await?.open_table(&place.name).execute().await;
     let table = table.map_err(mark_damaged).on("open", &place.dir)?;
     let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
-    if found.fields() != schema::schema(place.dimension).fields() {
+    let known = [schema::schema(place.dimension), schema::schema_without_terms(place.dimension)];
+    if !known.iter().any(|it| it.fields() == found.fields()) {
         let (name, dir) = (&place.name, place.dir.display());
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has wrong columns"))
             .hint(format!(

@@ -12,13 +12,30 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, Chunk, ChunkId, EncodedPieces, FileChunks, FileId, LegHit, StoredChunk, Tier, has_unit_norm,
 };
+use crate::store::analysis::file_terms;
 
-/// Names of the columns of a [`StoredChunk`]: all columns except the vector.
+/// Column with the terms of a chunk, separated by blanks. Its name has the version of the analysis: another analysis is
+/// another column, which `analysed_terms` adds to the tables of an older vic.
+pub(super) const TERMS: &str = "terms_1";
+
+/// Names of the columns of a [`StoredChunk`]: all columns except the vector and the terms.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
     ["chunk_id", "file_id", "ordinal", "text", "body_start", "anchor", "heading_path", "tokens", "tier"];
 
 /// Returns the schema of a table with vectors of this length.
 pub(super) fn schema(dimension: usize) -> SchemaRef {
+    let columns = schema_without_terms(dimension);
+    let columns = columns.fields().iter().cloned().chain([Arc::new(terms_field())]);
+    Arc::new(Schema::new(columns.collect::<Vec<_>>()))
+}
+
+/// Returns the column [`TERMS`].
+pub(super) fn terms_field() -> Field {
+    Field::new(TERMS, DataType::Utf8, true)
+}
+
+/// Returns the schema of a table of a vic that left the analysis to the keyword index.
+pub(super) fn schema_without_terms(dimension: usize) -> SchemaRef {
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let dimension = i32::try_from(dimension).unwrap_or(i32::MAX);
     Arc::new(Schema::new(vec![
@@ -54,12 +71,13 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
         Ok(Arc::new(StringArray::from_iter_values(texts)))
     };
     let DataType::FixedSizeList(item, size) = schema(dimension).field(9).data_type().clone() else {
-        return Err(Error::internal("the last column of the table schema is not a vector"));
+        return Err(Error::internal("column 9 of the table schema is not a vector"));
     };
     let zeros = vec![0.0; dimension];
     let vectors = rows.iter().map(|(_, it)| if it.vector.is_empty() { &zeros } else { &it.vector });
     let values = Float32Array::from_iter_values(vectors.flatten().copied());
     let vectors = FixedSizeListArray::try_new(item, size, Arc::new(values), None).map_err(Error::internal)?;
+    let terms = files.iter().flat_map(file_terms).map(|it| it.join(" "));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.id.0))),
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(file_id, _)| *file_id))),
@@ -71,6 +89,7 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
         numbers(|it| it.tokens),
         Arc::new(StringArray::from_iter_values(chunks().map(|it| it.tier.name()))),
         Arc::new(vectors),
+        Arc::new(StringArray::from_iter_values(terms)),
     ];
     RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
 }
@@ -226,7 +245,7 @@ pub(super) fn with_file(batch: &RecordBatch, file_id: FileId) -> Result<RecordBa
     RecordBatch::try_new(schema, columns).map_err(Error::internal)
 }
 
-fn string_column<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a StringArray> {
+pub(super) fn string_column<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a StringArray> {
     batch.column_by_name(column).and_then(|it| it.as_string_opt()).ok_or_else(|| damaged_column(column))
 }
 

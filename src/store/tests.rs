@@ -1,3 +1,4 @@
+mod analysed_terms;
 mod concurrent_reads;
 pub(super) mod conformance;
 mod filters;
@@ -55,7 +56,11 @@ pub(super) fn many(count: FileId) -> Vec<FileChunks> {
 }
 
 fn words(text: &str) -> KeywordQuery {
-    KeywordQuery { text: text.into() }
+    KeywordQuery { terms: vic_words::question_terms(text, &[vic_words::Language::English]) }
+}
+
+pub(super) fn required(text: &str) -> Vec<Vec<String>> {
+    vic_words::required_words(text)
 }
 
 fn only(ids: &[FileId]) -> FileSet {
@@ -187,7 +192,7 @@ async fn many_copies_are_one_commit() {
     assert_eq!(counts, copies.iter().map(|it| 3 - it.0 as u64).collect::<Vec<_>>());
     assert_eq!(store.version_count().unwrap(), before + 1);
     assert_eq!(store.chunk_count(), 3 + 25 * 3);
-    assert_eq!(store.files_with("cherry", &FileSet::All).await.unwrap().len(), 26);
+    assert_eq!(store.files_with(&required("cherry"), &FileSet::All).await.unwrap().len(), 26);
 }
 
 #[tokio::test]

@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Treat the pattern as literal text, not as a regular expression
     #[arg(short = 'F', long)]
     fixed_strings: bool,
+    /// Ignore case, accents and width: `resume` matches `Résumé`
+    #[arg(long)]
+    fold: bool,
     /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
@@ -50,6 +53,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         pattern: args.pattern,
         ignore_case: args.ignore_case,
         fixed: args.fixed_strings,
+        fold: args.fold,
         warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         before: args.before_context.unwrap_or(args.context),

@@ -76,6 +76,11 @@ impl Language {
         }
     }
 
+    /// Returns the language with this code of ISO 639-1.
+    pub fn from_code(code: &str) -> Option<Language> {
+        Language::ALL.into_iter().find(|it| it.code() == code)
+    }
+
     pub(crate) fn bit(self) -> u32 {
         1 << self as u32
     }

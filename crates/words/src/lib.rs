@@ -24,4 +24,4 @@ pub use fold::fold;
 pub use language::Language;
 pub use matching::{exact_words, matching_words};
 pub use segment::{Segment, SegmentKind, Segments, segments};
-pub use terms::{passage_language, passage_terms, question_terms, required_words};
+pub use terms::{passage_terms, passages_language, question_terms, required_words};

@@ -1,7 +1,7 @@
 //! The terms of the keyword index: which terms a passage has, and which terms a question looks for.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::fold::fold;
 use crate::language::Language;
@@ -43,14 +43,34 @@ impl<'t> TextWord<'t> {
     }
 }
 
-/// Returns the terms of a passage for the keyword index, in the order of the text, with repetitions.
+/// Returns for each passage of a file its terms for the keyword index, in the order of the text, with repetitions.
 ///
-/// `usual` is the language of the file, if it is known: a passage whose own words do not tell its language is taken to be in it.
-/// A passage without a known language in Latin letters gets the stems of English.
-pub fn passage_terms(text: &str, usual: Option<Language>) -> Vec<String> {
-    let words = text_words(text);
-    let own = Language::detect(words.iter().filter(|it| it.has_stem).map(|it| it.folded.as_ref()));
-    let language = own.or(usual);
+/// A passage whose own words do not tell its language is taken to be in the language of most other passages. If none tells
+/// it, words in Latin letters get the stems of English.
+pub fn passage_terms<'t>(passages: impl IntoIterator<Item = &'t str>) -> Vec<Vec<String>> {
+    let passages: Vec<_> = passages.into_iter().map(text_words).collect();
+    let languages: Vec<Option<Language>> = passages.iter().map(|it| language_of(it)).collect();
+    let usual = most_frequent(languages.iter().flatten().copied());
+    passages.iter().zip(languages).map(|(words, own)| index_terms(words, own.or(usual))).collect()
+}
+
+/// Returns the language of most of these passages, if their words tell it.
+pub fn passages_language<'t>(passages: impl IntoIterator<Item = &'t str>) -> Option<Language> {
+    most_frequent(passages.into_iter().filter_map(|it| language_of(&text_words(it))))
+}
+
+fn most_frequent(languages: impl Iterator<Item = Language>) -> Option<Language> {
+    let mut counts = BTreeMap::<Language, usize>::new();
+    languages.for_each(|it| *counts.entry(it).or_default() += 1);
+    counts.into_iter().max_by_key(|it| it.1).map(|it| it.0)
+}
+
+fn language_of(words: &[TextWord<'_>]) -> Option<Language> {
+    Language::detect(words.iter().filter(|it| it.has_stem).map(|it| it.folded.as_ref()))
+}
+
+/// Returns the terms of the words of a passage in a language.
+fn index_terms(words: &[TextWord<'_>], language: Option<Language>) -> Vec<String> {
     let stems = language.unwrap_or(Language::English);
     let is_left_out =
         |word: &TextWord<'_>| word.has_stem && language.is_some_and(|it| languages_of(&word.folded) & it.bit() != 0);
@@ -63,12 +83,6 @@ pub fn passage_terms(text: &str, usual: Option<Language>) -> Vec<String> {
         terms.extend(word.spelled_out.as_ref().map(|it| bounded(stem(it, stems))));
     }
     terms
-}
-
-/// Returns the language of a passage, if its words tell it.
-pub fn passage_language(text: &str) -> Option<Language> {
-    let words = text_words(text);
-    Language::detect(words.iter().filter(|it| it.has_stem).map(|it| it.folded.as_ref()))
 }
 
 /// Returns the terms that a question looks for in the keyword index, without repetitions: for each word its stems in all
@@ -252,7 +266,7 @@ mod tests {
     use super::*;
 
     fn passage(text: &str) -> Vec<String> {
-        passage_terms(text, None)
+        passage_terms([text]).remove(0)
     }
 
     /// Returns whether a passage has at least one term of each word of a question.
@@ -341,6 +355,18 @@ mod tests {
         assert_eq!(required_words("发 票"), [["发"], ["票"]]);
         assert!(required_words("ใบแจ้งหนี้").is_empty());
         assert!(required_words("leases")[0].contains(&"leas".to_owned()));
+    }
+
+    #[test]
+    fn passage_without_function_words_has_the_language_of_its_file() {
+        let texts = [
+            "Verträge",
+            "Der Vertrag für die Halle, den wir mit dem Hafen haben.",
+            "Was nicht im Vertrag ist, gilt nicht.",
+        ];
+        assert_eq!(passage_terms(texts)[0], ["vertrag", "vertraeg"]);
+        assert_eq!(passages_language(texts), Some(Language::German));
+        assert_eq!(passages_language(["12", ""]), None);
     }
 
     #[test]

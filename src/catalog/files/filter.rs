@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use crate::catalog::database::DbError;
 use crate::catalog::files::owners::Owners;
 use crate::catalog::files::roots::load_roots;
-use crate::catalog::files::row::{fold_name, path_bytes, range_below, signed};
+use crate::catalog::files::row::{path_bytes, range_below, signed};
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
@@ -138,7 +138,8 @@ impl Condition {
 
 /// Returns the condition that the file name contains all of these words.
 fn name_condition(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
-    let words: BTreeSet<String> = words.iter().map(|it| fold_name(it)).filter(|it| !it.is_empty()).collect();
+    let words: BTreeSet<String> =
+        words.iter().map(|it| vic_words::fold(it).into_owned()).filter(|it| !it.is_empty()).collect();
     match words.len() {
         0 => Ok(None),
         1..=MAX_NAME_WORDS => {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Row;
-use unicode_normalization::UnicodeNormalization;
 
 use crate::catalog::files::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
@@ -83,14 +82,9 @@ pub(in crate::catalog) fn range_below(folder: &Path) -> (Vec<u8>, Vec<u8>) {
     (with(b'/'), with(b'/' + 1))
 }
 
-/// Returns the last component of a path as it is stored for searching: lower case, NFC, lossy UTF-8.
+/// Returns the last component of a path as it is stored for searching: folded, lossy UTF-8.
 pub(in crate::catalog) fn search_name(path: &Path) -> String {
-    fold_name(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy())
-}
-
-/// Converts a word to the same form as [`search_name`]: lower case, NFC.
-pub(crate) fn fold_name(text: &str) -> String {
-    text.nfc().collect::<String>().to_lowercase()
+    vic_words::fold(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy()).into_owned()
 }
 
 /// Returns the lowercase extension without the dot; empty when there is none.

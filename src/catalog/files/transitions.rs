@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 
+use vic_words::Language;
+
 use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
 use crate::catalog::files::filter::path_condition;
@@ -59,7 +61,11 @@ const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inod
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
 /// SQL assignments that store the names inside a file (attachments, archive members, sheets) and its mail dates.
-const SET_CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
+const SET_CONTENTS: &str = "inner_names = ?14, mail_first_ns = ?15, mail_last_ns = ?16";
+
+/// The language of an indexed file with the same content, which has the hash `?8`.
+const SAME_CONTENT: &str = "SELECT language FROM files WHERE hash = ?8 AND deleted_ns IS NULL AND state = 'indexed' \
+                            AND chunks > 0 LIMIT 1";
 
 /// Data with which a file is marked as indexed, after its chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +86,8 @@ pub struct IndexedMark {
     pub awaiting: u32,
     /// The names inside the file, such as attachments, and the dates of its mails.
     pub contents: Contents,
+    /// The language of most passages, if they tell it. `None` also for a copy, which has the language of its original.
+    pub language: Option<Language>,
 }
 
 /// Data with which a file is marked as skipped or failed.
@@ -240,13 +248,15 @@ impl Catalog {
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
-             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, {SET_CONTENTS} WHERE {MATCHES_STAMP}"
+             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, language = coalesce(?13, ({SAME_CONTENT}), ''), \
+             {SET_CONTENTS} WHERE {MATCHES_STAMP}"
         );
         self.database.write(|db| {
             let mut marked = 0;
             for it in marks {
                 let kind = it.kind.name();
-                let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting];
+                let language = it.language.map(Language::code);
+                let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting, language];
                 marked += mark_file(db, &sql, &it.file, values, &it.contents)?;
             }
             Ok(marked)
@@ -274,14 +284,14 @@ impl Catalog {
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
-             awaiting = 0, strikes = 0, read_hash = NULL, {SET_CONTENTS} WHERE {MATCHES_STAMP}"
+             awaiting = 0, strikes = 0, read_hash = NULL, language = ?13, {SET_CONTENTS} WHERE {MATCHES_STAMP}"
         );
         self.database.write(|db| {
             let mut marked = 0;
             for it in marks {
                 let (state, reason) = (it.reason.state().name(), it.reason.name());
                 let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
-                let values = params![state, reason, it.detail, hash, kind, it.media_type];
+                let values = params![state, reason, it.detail, hash, kind, it.media_type, None::<&str>];
                 marked += mark_file(db, &sql, &it.file, values, &it.contents)?;
             }
             Ok(marked)
@@ -354,7 +364,7 @@ impl Catalog {
 }
 
 /// Runs `sql`, which sets the state of one file, and updates the row of the file in the name index if the names inside the
-/// file changed. Parameters of `sql`: six of the file stamp, the six `values`, and those of [`SET_CONTENTS`].
+/// file changed. Parameters of `sql`: six of the file stamp, the seven `values`, and those of [`SET_CONTENTS`].
 fn mark_file(
     db: &Transaction<'_>,
     sql: &str,

@@ -155,6 +155,7 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
         detail: String::new(),
         awaiting: 0,
         contents: Contents::default(),
+        language: None,
     };
     assert_eq!(catalog.mark_indexed(&[mark]).unwrap(), 1);
     catalog

@@ -3,9 +3,9 @@
 /// A condition on the value of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum TextMatch {
-    /// The value contains this lower-case text.
+    /// The value contains this folded text.
     Contains(String),
-    /// The value contains each of these lower-case words.
+    /// The value contains each of these folded words.
     AllWords(Vec<String>),
     /// The value is within this edit distance of this lower-case text.
     EditDistance(String, u32),
@@ -13,23 +13,23 @@ pub(crate) enum TextMatch {
 
 impl TextMatch {
     pub(crate) fn contains(needle: &str) -> TextMatch {
-        TextMatch::Contains(needle.to_lowercase())
+        TextMatch::Contains(vic_words::fold(needle).into_owned())
     }
 
     pub(crate) fn words(query: &str) -> TextMatch {
-        TextMatch::AllWords(lowercase_words(query).collect())
+        TextMatch::AllWords(folded_words(query))
     }
 
     pub(crate) fn within_edits(needle: &str, most: u32) -> TextMatch {
         TextMatch::EditDistance(needle.to_lowercase(), most)
     }
 
-    /// Returns whether a value meets the condition, ignoring case. A query without words matches nothing.
+    /// Returns whether a value meets the condition, ignoring case and accents. A query without words matches nothing.
     pub(crate) fn matches(&self, value: &str) -> bool {
         match self {
-            TextMatch::Contains(needle) => value.to_lowercase().contains(needle),
+            TextMatch::Contains(needle) => vic_words::fold(value).contains(needle),
             TextMatch::AllWords(wanted) => {
-                let held: Vec<String> = lowercase_words(value).collect();
+                let held = folded_words(value);
                 !wanted.is_empty() && wanted.iter().all(|it| held.contains(it))
             }
             TextMatch::EditDistance(needle, most) => {
@@ -49,9 +49,9 @@ impl TextMatch {
     }
 }
 
-/// Returns the words of a text (runs of letters and digits) in lower case.
-pub(crate) fn lowercase_words(text: &str) -> impl Iterator<Item = String> {
-    text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(str::to_lowercase)
+/// Returns the folded words of a text.
+pub(crate) fn folded_words(text: &str) -> Vec<String> {
+    vic_words::exact_words(&vic_words::fold(text)).into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -59,7 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matching_ignores_case() {
+    fn matching_ignores_case_and_accents() {
+        assert!(TextMatch::contains("resume").matches("Le Résumé") && TextMatch::words("发票").matches("把发票寄到"));
         assert!(
             TextMatch::contains("BAY h").matches("Cinder Bay hut")
                 && !TextMatch::contains("bayhut").matches("Cinder Bay hut")

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::graph::query::axql::tests::path;
 use crate::graph::query::axql::{Atom, Path, Query, Term};
 use crate::graph::query::plan::{TEXT_ATTRIBUTE, TextResults};
-use crate::graph::query::text_match::lowercase_words;
+use crate::graph::query::text_match::folded_words;
 use crate::graph::query::{answer, axql, ir};
 use crate::graph::snapshot::view::View;
 use crate::graph::tests::graph;
@@ -255,8 +255,7 @@ impl<'a> BruteForce<'a> {
                 any(&|it| means(term, it) && texts().get(query).is_some_and(|found| found.contains(&it)))
             }
             Atom::FullText { term, key, query } => {
-                let every =
-                    |it: String| lowercase_words(query).all(|word| lowercase_words(&it).any(|held| held == word));
+                let every = |it: String| folded_words(query).iter().all(|word| folded_words(&it).contains(word));
                 any(&|it| means(term, it) && says(it, key, &every))
             }
             Atom::Fuzzy { term, key, needle, max_distance } => {

@@ -59,7 +59,7 @@ async fn search_words(
 ) -> Result<(Vec<StoredChunk>, bool)> {
     let reads = index_inputs(service)?;
     let store = reads.index.serving().store;
-    let query = KeywordQuery { text: words.into() };
+    let query = KeywordQuery { terms: vic_words::question_terms(words, &vic_words::Language::ALL) };
     let files = files_in_scope(reads, scope).await?;
     let mut anew = 0;
     loop {

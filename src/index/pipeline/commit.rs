@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use crate::catalog::{Catalog, FileStamp, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
 use crate::index::blocking_tasks::blocking;
+use crate::index::maintenance::languages::language_of;
 use crate::index::maintenance::purge;
 use crate::index::pipeline::context::{Pass, Pipeline, Run};
 use crate::index::pipeline::embed::{CommitAction, EmbeddedFile};
@@ -226,8 +227,9 @@ impl CommitParts {
             CommitAction::Embedded(facts, chunks) => {
                 self.chunks += chunks.len();
                 let awaiting = chunks.iter().filter(|it| it.vector.is_empty()).count() as u32;
+                let language = language_of(chunks.iter().map(|it| it.chunk.text.as_str()));
                 let mark = indexed_mark(record, facts, chunks.len() as u32);
-                self.marks.push(IndexedMark { awaiting, ..mark });
+                self.marks.push(IndexedMark { awaiting, language, ..mark });
                 self.files.push(FileChunks { file_id: record.id, chunks });
             }
             CommitAction::SameAs(facts, from) => self.copies.push((from, indexed_mark(record, facts, 0))),
@@ -349,6 +351,7 @@ fn indexed_mark(record: &FileRecord, facts: FileFacts, chunks: u32) -> IndexedMa
         detail: facts.detail,
         awaiting: 0,
         contents: facts.contents,
+        language: None,
     }
 }
 

@@ -277,6 +277,7 @@ mod tests {
                 detail: String::new(),
                 awaiting: 0,
                 contents: Default::default(),
+                language: None,
             };
             self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap();
         }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use crate::catalog::{StoreLedger, WordCounts};
 use crate::error::Result;
-use crate::store::analysis::Analyzer;
 
 /// BM25: how soon further occurrences of a word stop to matter, and how much the length of a chunk matters; the values of
 /// the keyword index of LanceDB.
@@ -40,10 +39,10 @@ pub(super) struct ChunkWords {
 }
 
 impl ChunkWords {
-    pub(super) fn new(analyzer: &Analyzer, text: &str) -> ChunkWords {
+    pub(super) fn new(terms: &[String]) -> ChunkWords {
         let mut words = ChunkWords { frequencies: BTreeMap::new(), length: 0 };
-        for word in analyzer.words(text) {
-            *words.frequencies.entry(dimension_of(&word)).or_default() += 1;
+        for term in terms {
+            *words.frequencies.entry(dimension_of(term)).or_default() += 1;
             words.length += 1;
         }
         words
@@ -86,21 +85,23 @@ pub(super) fn add_terms_of(vector: &[(u32, f32)], terms: &mut BTreeMap<u32, u64>
 
 /// Returns the vector of a query. The counts of the ledger are statistics and no proof that no chunk has a word. A word that the query repeats weighs as much as
 /// its occurrences together. `chunks` is the number of chunks.
-pub(super) fn query_vector(ledger: &StoreLedger, analyzer: &Analyzer, text: &str, chunks: u64) -> Result<SparseVector> {
-    let query = ChunkWords::new(analyzer, text).frequencies;
+pub(super) fn query_vector(ledger: &StoreLedger, terms: &[String], chunks: u64) -> Result<SparseVector> {
+    let query = ChunkWords::new(terms).frequencies;
     let dimensions: Vec<u32> = query.keys().copied().collect();
     let counts = ledger.chunks_with(&dimensions)?;
     let weighted = query.into_iter().zip(counts);
     Ok(weighted.map(|((word, times), count)| (word, times as f32 * rarity(count, chunks))).collect())
 }
 
-/// Returns the words of a query, rarest first.
-pub(super) fn rarest_first(ledger: &StoreLedger, analyzer: &Analyzer, text: &str) -> Result<Vec<u32>> {
-    let dimensions: Vec<u32> = ChunkWords::new(analyzer, text).frequencies.into_keys().collect();
-    let counts = ledger.chunks_with(&dimensions)?;
-    let mut words: Vec<(u32, u64)> = dimensions.into_iter().zip(counts).collect();
-    words.sort_by_key(|it| it.1);
-    Ok(words.into_iter().map(|it| it.0).collect())
+/// Returns the dimensions of the terms of each word, the rarest word first.
+pub(super) fn rarest_first(ledger: &StoreLedger, words: &[Vec<String>]) -> Result<Vec<Vec<u32>>> {
+    let mut counted = Vec::with_capacity(words.len());
+    for terms in words {
+        let dimensions: Vec<u32> = terms.iter().map(|it| dimension_of(it)).collect();
+        counted.push((ledger.chunks_with(&dimensions)?.iter().sum::<u64>(), dimensions));
+    }
+    counted.sort();
+    Ok(counted.into_iter().map(|it| it.1).collect())
 }
 
 fn rarity(containing: u64, chunks: u64) -> f32 {
@@ -117,13 +118,12 @@ mod tests {
     fn inner_product_is_bm25() {
         let dir = tempfile::tempdir().unwrap();
         let ledger = StoreLedger::open(&dir.path().join("ledger.sqlite")).unwrap();
-        let analyzer = Analyzer::new().unwrap();
         let texts = ["The pumps of the harbour", "a harbour harbour at night", "nothing else"];
-        let chunks: Vec<ChunkWords> = texts.iter().map(|it| ChunkWords::new(&analyzer, it)).collect();
+        let chunks: Vec<ChunkWords> = vic_words::passage_terms(texts).iter().map(|it| ChunkWords::new(it)).collect();
         let counts = count_words(chunks.iter());
         let mean = mean_length(&ledger, &counts).unwrap();
         ledger.commit(&LedgerChange { words: counts, ..LedgerChange::default() }).unwrap();
-        let query = query_vector(&ledger, &analyzer, "harbours, pump, zeppelin", 3).unwrap();
+        let query = query_vector(&ledger, &["harbour", "pump", "zeppelin"].map(String::from), 3).unwrap();
         assert_eq!(query.len(), 3);
         let score = |chunk: &ChunkWords| -> f32 {
             let vector: BTreeMap<u32, f32> = chunk.vector(mean).into_iter().collect();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn chunk_without_words_has_a_vector() {
-        let words = ChunkWords::new(&Analyzer::new().unwrap(), "the of and");
+        let words = ChunkWords::new(&[]);
         assert_eq!(words.vector(10.0), [(EVERY_CHUNK, EVERY_CHUNK_WEIGHT)]);
     }
 }

@@ -50,23 +50,23 @@ impl MilvusStore {
         if let Some(local) = &self.local_keywords {
             return Ok(self.with_live_files(local.keyword_leg(query, files, limit).await?));
         }
-        let (analyzer, text, chunks) = (self.analyzer.clone(), query.text.clone(), self.live().chunk_count());
-        let words = self.with_ledger(move |ledger| query_vector(ledger, &analyzer, &text, chunks)).await?;
+        let (terms, chunks) = (query.terms.clone(), self.live().chunk_count());
+        let words = self.with_ledger(move |ledger| query_vector(ledger, &terms, chunks)).await?;
         if words.is_empty() {
             return Ok(Vec::new());
         }
         self.search_files(WORDS, Vector::Sparse(&words), files, limit).await
     }
 
-    /// Returns the files with a chunk that contains all these words.
-    pub(super) async fn files_with_words(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+    /// Returns the files with a chunk that contains a term of each of these words.
+    pub(super) async fn files_with_words(&self, words: &[Vec<String>], files: &FileSet) -> Result<Vec<FileId>> {
         if let Some(local) = &self.local_keywords {
             let mut found = local.files_with(words, files).await?;
             found.retain(|it| self.live().has_file(*it));
             return Ok(found);
         }
-        let (analyzer, text) = (self.analyzer.clone(), words.to_owned());
-        let words = self.with_ledger(move |ledger| rarest_first(ledger, &analyzer, &text)).await?;
+        let words = words.to_vec();
+        let words = self.with_ledger(move |ledger| rarest_first(ledger, &words)).await?;
         let mut found = HashSet::new();
         self.rows_with(&words, files, &mut found).await?;
         let mut found: Vec<FileId> = found.into_iter().filter(|it| files.contains(*it)).collect();
@@ -74,10 +74,24 @@ impl MilvusStore {
         Ok(found)
     }
 
-    /// Adds the files of all rows that have all these words, rarest first. Splits the files until the rows with the rarest
-    /// word fit into one reply.
-    async fn rows_with(&self, words: &[u32], files: &FileSet, found: &mut HashSet<FileId>) -> Result<()> {
+    /// Adds the files of all rows that have a term of each of these words, rarest first.
+    async fn rows_with(&self, words: &[Vec<u32>], files: &FileSet, found: &mut HashSet<FileId>) -> Result<()> {
         let [rarest, ..] = words else { return Ok(()) };
+        for term in rarest {
+            self.rows_with_term(*term, words, files, found).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the files of all rows that have this term, and a term of each of these words. Splits the files until the rows
+    /// with the term fit into one reply.
+    async fn rows_with_term(
+        &self,
+        term: u32,
+        words: &[Vec<u32>],
+        files: &FileSet,
+        found: &mut HashSet<FileId>,
+    ) -> Result<()> {
         let ids = match files {
             FileSet::All => self.live().file_ids(),
             FileSet::Only(ids) => ids.iter().copied().filter(|it| self.live().has_file(*it)).collect(),
@@ -86,15 +100,16 @@ impl MilvusStore {
         let mut ranges = vec![(*first, *last + 1)];
         while let Some((start, end)) = ranges.pop() {
             let filter = Filter::range(FILE, start..end);
-            let rows = self.rows_with_word(*rarest, filter).await?;
+            let rows = self.rows_with_word(term, filter).await?;
             if rows.len() == MAX_ROWS && end - start > 1 {
                 let middle = start + (end - start) / 2;
                 ranges.extend([(start, middle), (middle, end)]);
                 continue;
             }
-            let rows = if rows.len() == MAX_ROWS { self.rows_of_large_file(*rarest, start).await? } else { rows };
+            let rows = if rows.len() == MAX_ROWS { self.rows_of_large_file(term, start).await? } else { rows };
             let live = self.live();
-            let has_all = |it: &SparseVector| words.iter().all(|word| it.binary_search_by_key(word, |it| it.0).is_ok());
+            let has = |row: &SparseVector, term: &u32| row.binary_search_by_key(term, |it| it.0).is_ok();
+            let has_all = |row: &SparseVector| words.iter().all(|word| word.iter().any(|term| has(row, term)));
             let valid = rows.into_iter().filter(|(id, it)| id.is_live(&live) && has_all(it));
             found.extend(valid.map(|(id, _)| id.file_id));
         }

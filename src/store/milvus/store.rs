@@ -68,7 +68,7 @@ impl Store for MilvusStore {
         self.read_vectors(ids).await
     }
 
-    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+    async fn files_with(&self, words: &[Vec<String>], files: &FileSet) -> Result<Vec<FileId>> {
         self.files_with_words(words, files).await
     }
 

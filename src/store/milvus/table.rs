@@ -9,7 +9,6 @@ use vic_milvus::{Client, Guarantee};
 
 use crate::catalog::StoreLedger;
 use crate::error::{Error, Result};
-use crate::store::analysis::Analyzer;
 use crate::store::lance::LanceStore;
 use crate::store::milvus::lite::LiteServer;
 use crate::store::milvus::live_rows::LiveRows;
@@ -27,7 +26,6 @@ pub(super) struct MilvusStore {
     pub(super) client: Client,
     pub(super) collection: String,
     pub(super) dimension: usize,
-    pub(super) analyzer: Arc<Analyzer>,
     /// Searches keywords if the server has no sparse vectors.
     pub(super) local_keywords: Option<LanceStore>,
     pub(super) writer: tokio::sync::Mutex<()>,
@@ -61,7 +59,6 @@ impl MilvusStore {
             client,
             collection,
             dimension,
-            analyzer: Arc::new(Analyzer::new()?),
             local_keywords,
             writer: tokio::sync::Mutex::new(()),
             version: AtomicU64::new(1),

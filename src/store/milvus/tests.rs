@@ -9,7 +9,7 @@ use vic_milvus::{Client, Column, Field, FieldType, Filter, Guarantee, IndexParam
 use crate::error::{Error, ErrorCode};
 use crate::model::FileId;
 use crate::store::tests::conformance::{Place, config};
-use crate::store::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, vector};
+use crate::store::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, required, vector};
 use crate::store::{Backend, FileSet, KeywordSearch, Maintenance, Store, open_backend};
 
 fn server(place: &Place) -> &MockServer {
@@ -64,7 +64,7 @@ async fn rows_that_server_returns_after_deletion_are_in_no_answer() {
     assert!(keyword(&*store, "number2", &FileSet::All).await.is_empty());
     let near = nearest(&*store, &vector(1, 0.001), &FileSet::All, 7).await;
     assert!(near.len() == 7 && !near.contains(&1), "{near:?}");
-    assert!(store.files_with("number1", &FileSet::All).await.unwrap().is_empty());
+    assert!(store.files_with(&required("number1"), &FileSet::All).await.unwrap().is_empty());
     assert_eq!(store.chunks_of((1..=8).collect()).await.unwrap().len(), 7);
 }
 
@@ -117,7 +117,7 @@ async fn rows_of_interrupted_change_are_deleted_at_next_open() {
 }
 
 async fn keyword_score(store: &dyn Store) -> f32 {
-    let query = crate::store::KeywordQuery { text: "number2".into() };
+    let query = crate::store::KeywordQuery { terms: vec!["number2".into()] };
     store.keyword_leg(&query, &FileSet::All, 1).await.unwrap()[0].score
 }
 
@@ -287,7 +287,7 @@ async fn unsupported_version_is_refused_and_old_one_searches_keywords_locally() 
     store.replace(vec![file(2, &["common new"])]).await.unwrap();
     assert_eq!(all(&*store).await, [2, 3, 4, 5, 6]);
     assert_eq!(keyword(&*store, "new", &FileSet::All).await, [2]);
-    assert_eq!(store.files_with("number3", &FileSet::All).await.unwrap(), [3]);
+    assert_eq!(store.files_with(&required("number3"), &FileSet::All).await.unwrap(), [3]);
     assert_eq!(nearest(&*store, &vector(3, 0.003), &FileSet::All, 1).await, [3]);
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use crate::catalog::{LedgerChange, StoreLedger, WordCounts};
 use crate::error::{Error, Result};
 use crate::model::{FileChunks, FileId};
+use crate::store::analysis::file_terms;
 use crate::store::backend::Store;
 use crate::store::milvus::errors::from_client;
 use crate::store::milvus::keywords::{ChunkWords, add_terms_of, count_words, mean_length};
@@ -93,7 +94,7 @@ impl MilvusStore {
 
     /// Returns the rows of chunks, with their weighted words, and the statistics of the words.
     async fn analyze(&self, files: Vec<FileChunks>) -> Result<(Vec<Row>, WordCounts)> {
-        let (analyzer, dimension, has_words) = (self.analyzer.clone(), self.dimension, self.has_words());
+        let (dimension, has_words) = (self.dimension, self.has_words());
         self.with_ledger(move |ledger| {
             let chunks: Vec<_> =
                 files.iter().flat_map(|file| file.chunks.iter().map(|it| (file.file_id, it))).collect();
@@ -101,7 +102,7 @@ impl MilvusStore {
                 let rows = chunks.iter().map(|(file_id, chunk)| Row::new(*file_id, chunk, Vec::new(), dimension));
                 return Ok((rows.collect::<Result<_>>()?, WordCounts::default()));
             }
-            let words: Vec<_> = chunks.iter().map(|(_, it)| ChunkWords::new(&analyzer, &it.chunk.text)).collect();
+            let words: Vec<_> = files.iter().flat_map(file_terms).map(|it| ChunkWords::new(&it)).collect();
             let counts = count_words(words.iter());
             let mean = mean_length(ledger, &counts)?;
             let rows = chunks.iter().zip(&words);

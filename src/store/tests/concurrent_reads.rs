@@ -27,7 +27,7 @@ async fn query_during(store: LanceStore, rounds: usize, write: impl AsyncFn(&Lan
                 let (word, only) = (format!("kingfisher{id}"), FileSet::Only(vec![id].into()));
                 let mut look = |way, found: bool| *missed.entry(way).or_default() += u32::from(!found);
                 look("keyword", keyword(&*store, &word, &FileSet::All).await == [id]);
-                look("all words", store.files_with(&word, &FileSet::All).await.unwrap() == [id]);
+                look("all words", store.files_with(&required(&word), &FileSet::All).await.unwrap() == [id]);
                 look("nearest", nearest(&*store, &vector(id as usize, 0.0), &only, 5).await == [id]);
                 let mut scanned = 0;
                 let mut count = |_| {

@@ -103,7 +103,7 @@ async fn empty_table_answers_all_queries(place: Place) {
     let store = place.open().await;
     assert!(keyword(&*store, "anything", &FileSet::All).await.is_empty());
     assert!(nearest(&*store, &vector(0, 0.0), &FileSet::All, 5).await.is_empty());
-    assert!(store.files_with("anything", &FileSet::All).await.unwrap().is_empty());
+    assert!(store.files_with(&required("anything"), &FileSet::All).await.unwrap().is_empty());
     assert!(store.file_ids().is_empty() && texts(&*store, &FileSet::All).await.is_empty());
     assert_eq!(store.stats().await.unwrap().chunks, 0);
     store.delete(&[1, 2]).await.unwrap();
@@ -180,7 +180,7 @@ async fn deleted_file_is_in_no_answer(place: Place) {
     assert!(keyword(&*store, "number7", &FileSet::All).await.is_empty());
     assert!(!nearest(&*store, &vector(7, 0.007), &FileSet::All, 20).await.contains(&7));
     assert_eq!(keyword(&*store, "number8", &FileSet::All).await, [8]);
-    assert_eq!(store.files_with("common words", &FileSet::All).await.unwrap().len(), 19);
+    assert_eq!(store.files_with(&required("common words"), &FileSet::All).await.unwrap().len(), 19);
     let gone = file(7, &["x"]).chunks[0].chunk.id.clone();
     assert!(store.chunks(&[(7, gone)]).await.unwrap().is_empty());
 }
@@ -194,7 +194,7 @@ async fn file_filter_limits_every_search(place: Place) {
     assert_eq!(found, [3, 5]);
     assert_eq!(nearest(&*store, &vector(5, 0.005), &files, 9).await.first(), Some(&5));
     assert_eq!(nearest(&*store, &vector(5, 0.005), &files, 9).await.len(), 2);
-    assert_eq!(store.files_with("common", &files).await.unwrap(), [3, 5]);
+    assert_eq!(store.files_with(&required("common"), &files).await.unwrap(), [3, 5]);
     assert_eq!(texts(&*store, &files).await.len(), 2);
     assert!(keyword(&*store, "common", &only(&[])).await.is_empty());
 }
@@ -226,10 +226,10 @@ async fn files_with_all_words_are_found(place: Place) {
     let store = place.open().await;
     let texts = ["red harbour", "red pump", "harbours painted red", "blue"];
     store.replace((1..).zip(texts).map(|(id, text)| file(id, &[text, "green"])).collect()).await.unwrap();
-    assert_eq!(store.files_with("red harbour", &FileSet::All).await.unwrap(), [1, 3]);
-    assert_eq!(store.files_with("green", &FileSet::All).await.unwrap(), [1, 2, 3, 4]);
-    assert!(store.files_with("red green", &FileSet::All).await.unwrap().is_empty(), "no chunk has both");
-    assert!(store.files_with("red zeppelin", &FileSet::All).await.unwrap().is_empty());
+    assert_eq!(store.files_with(&required("red harbour"), &FileSet::All).await.unwrap(), [1, 3]);
+    assert_eq!(store.files_with(&required("green"), &FileSet::All).await.unwrap(), [1, 2, 3, 4]);
+    assert!(store.files_with(&required("red green"), &FileSet::All).await.unwrap().is_empty(), "no chunk has both");
+    assert!(store.files_with(&required("red zeppelin"), &FileSet::All).await.unwrap().is_empty());
 }
 
 async fn scan_returns_every_chunk_once(place: Place) {
@@ -268,7 +268,7 @@ async fn large_change_is_split(place: Place) {
     assert_eq!(keyword(&*store, "number2299", &FileSet::All).await, [2_299]);
     let wide: Vec<FileId> = (1..=2_000).collect();
     assert_eq!(keyword(&*store, "number2299 number7", &only(&wide)).await, [7]);
-    assert_eq!(store.files_with("common words", &FileSet::All).await.unwrap().len(), 2_300);
+    assert_eq!(store.files_with(&required("common words"), &FileSet::All).await.unwrap().len(), 2_300);
 }
 
 async fn reopened_table_has_same_rows(place: Place) {

@@ -148,7 +148,7 @@ async fn file_added_while_filter_is_made_does_not_pass() {
             assert!(!found.is_empty() && found.iter().all(|it| ids.contains(it)), "{found:?}");
             let found = nearest(&store, &vector(2, 0.0), &allowed, 50).await;
             assert!(!found.is_empty() && found.iter().all(|it| ids.contains(it)), "{found:?}");
-            assert_eq!(&store.files_with("common", &allowed).await.unwrap(), &**ids);
+            assert_eq!(&store.files_with(&required("common"), &allowed).await.unwrap(), &**ids);
             let mut scanned = Vec::new();
             let mut each = |it: StoredChunk| {
                 scanned.push(it.file_id);

@@ -119,7 +119,14 @@ impl TestIndex {
 
     async fn passages(&self, words: &str) -> Vec<StoredChunk> {
         let store = self.index.serving().store;
-        let hits = store.keyword_leg(&KeywordQuery { text: words.into() }, &FileSet::All, 5).await.unwrap();
+        let hits = store
+            .keyword_leg(
+                &KeywordQuery { terms: vic_words::question_terms(words, &vic_words::Language::ALL) },
+                &FileSet::All,
+                5,
+            )
+            .await
+            .unwrap();
         store.chunks(&hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect::<Vec<_>>()).await.unwrap()
     }
 

@@ -5,3 +5,4 @@ pub(crate) mod citations;
 pub(crate) mod file_names;
 pub(crate) mod printed_paths;
 pub(crate) mod questions;
+pub(crate) mod scripts;

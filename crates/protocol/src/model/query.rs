@@ -295,6 +295,8 @@ pub struct GrepRequest {
     pub ignore_case: bool,
     /// Whether the pattern is plain text, not a regular expression.
     pub fixed: bool,
+    /// Whether to ignore case, accents and width in pattern and text.
+    pub fold: bool,
     /// Search only below this folder.
     pub warehouse_root: Option<String>,
     /// Maximum number of lines, 1 to 10000.

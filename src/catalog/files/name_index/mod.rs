@@ -15,7 +15,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
-use crate::catalog::files::row::path_from_bytes;
+use crate::catalog::files::row::{path_from_bytes, search_name};
 use crate::error::Result;
 use crate::model::{Contents, FileId};
 
@@ -94,7 +94,8 @@ impl Catalog {
     /// # Errors
     /// Errors of SQLite.
     pub fn with_name_phrase(&self, run: &[String]) -> Result<Vec<FileId>> {
-        let run: Vec<String> = run.iter().map(|it| words::fold_word(it)).filter(|it| !it.is_empty()).collect();
+        let run: Vec<String> =
+            run.iter().map(|it| vic_words::fold(it).into_owned()).filter(|it| !it.is_empty()).collect();
         if run.is_empty() {
             return Ok(Vec::new());
         }
@@ -131,7 +132,8 @@ impl Catalog {
         })
     }
 
-    /// Indexes the names of files whose rows in the index are missing or outdated: files recorded by an older vic, and
+    /// Indexes the names of files whose rows in the index are missing or outdated: files recorded by an older vic, which may
+    /// also have folded the names differently, and
     /// files of a large root that became part of an outer root. Calls `goes_on` before each batch and stops if it
     /// returns false.
     ///
@@ -169,6 +171,8 @@ fn fill_batch(db: &Transaction<'_>, after: FileId) -> Result<(), DbError> {
     let files: Vec<_> = statement.query_map(params![after, FILL_BATCH], row)?.collect::<rusqlite::Result<_>>()?;
     for (file, path, inner) in &files {
         write_names(db, *file, path, inner.as_deref().unwrap_or_default(), true)?;
+        let name = search_name(&path_from_bytes(path.clone()));
+        db.prepare_cached("UPDATE files SET name = ?2 WHERE id = ?1 AND name <> ?2")?.execute(params![file, name])?;
     }
     match files.last() {
         Some(last) => db

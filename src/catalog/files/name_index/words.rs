@@ -1,6 +1,7 @@
 //! Splits file names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal.
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 
 /// Characters of a word beyond this number are dropped; a file name has at most 255 bytes.
 const MAX_CHARS: usize = 255;
@@ -27,33 +28,10 @@ enum Class {
 
 /// Splits a file name, or a question about file names, into words.
 pub fn name_words(text: &str) -> Vec<NameWord> {
-    let plain: String = text.nfkd().filter(|it| !is_accent(*it)).nfc().collect();
+    let plain: String = text.nfkc().collect();
     let plain = plain.replace("'s ", " ").replace("\u{2019}s ", " ");
-    plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(split_run).collect()
-}
-
-/// Folds a word to the form of [`NameWord::whole`]: lower case and without accents.
-pub(super) fn fold_word(text: &str) -> String {
-    let mut folded = String::with_capacity(text.len());
-    for it in text.nfkd().filter(|it| !is_accent(*it)).flat_map(char::to_lowercase).filter(|it| !is_accent(*it)) {
-        match it {
-            'ß' => folded.push_str("ss"),
-            'æ' => folded.push_str("ae"),
-            'œ' => folded.push_str("oe"),
-            'þ' => folded.push_str("th"),
-            'ø' => folded.push('o'),
-            'ł' => folded.push('l'),
-            'đ' | 'ð' => folded.push('d'),
-            'ı' => folded.push('i'),
-            it => folded.push(it),
-        }
-    }
-    folded.nfc().collect()
-}
-
-/// Returns whether a character is a combining accent, which Unicode decomposition puts after its letter.
-fn is_accent(it: char) -> bool {
-    ('\u{300}'..='\u{36f}').contains(&it)
+    let separates = |it: char| !it.is_alphanumeric() && !is_combining_mark(it);
+    plain.split(separates).filter(|it| it.contains(char::is_alphanumeric)).map(split_run).collect()
 }
 
 fn char_class(it: char) -> Class {
@@ -75,7 +53,7 @@ fn char_class(it: char) -> Class {
 
 fn split_run(run: &str) -> NameWord {
     let chars: Vec<char> = run.chars().take(MAX_CHARS).collect();
-    let whole = fold_word(&chars.iter().collect::<String>());
+    let whole = vic_words::fold(&chars.iter().collect::<String>()).into_owned();
     let mut parts = Vec::new();
     let mut start = 0;
     for at in 1..=chars.len() {
@@ -85,9 +63,9 @@ fn split_run(run: &str) -> NameWord {
         let part = &chars[start..at];
         start = at;
         if char_class(part[0]) == Class::Unspaced && part.len() > 1 {
-            parts.extend(part.windows(2).map(|it| fold_word(&it.iter().collect::<String>())));
+            parts.extend(part.windows(2).map(|it| vic_words::fold(&it.iter().collect::<String>()).into_owned()));
         } else {
-            parts.push(fold_word(&part.iter().collect::<String>()));
+            parts.push(vic_words::fold(&part.iter().collect::<String>()).into_owned());
         }
     }
     if parts.len() == 1 {
@@ -185,6 +163,9 @@ mod tests {
             ("Straße", "strasse"),
             ("STRASSE", "strasse"),
             ("İzmir", "izmir"),
+            ("αποθήκη", "αποθηκη"),
+            ("й", "й"),
+            ("हिन्दी", "हिन्दी"),
             ("한글", "한글"),
         ] {
             assert_eq!(name_words(name)[0].whole, word, "{name}");

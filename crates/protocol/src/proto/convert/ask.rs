@@ -207,17 +207,18 @@ impl From<wire::SimilarRequest> for model::SimilarRequest {
 
 impl From<model::GrepRequest> for wire::GrepRequest {
     fn from(it: model::GrepRequest) -> wire::GrepRequest {
-        let model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters } = it;
+        let model::GrepRequest { pattern, ignore_case, fixed, fold, warehouse_root, limit, before, after, filters } =
+            it;
         let filters = Some(filters.into());
-        wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters }
+        wire::GrepRequest { pattern, ignore_case, fixed, fold, warehouse_root, limit, before, after, filters }
     }
 }
 
 impl From<wire::GrepRequest> for model::GrepRequest {
     fn from(it: wire::GrepRequest) -> model::GrepRequest {
-        let wire::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters } = it;
+        let wire::GrepRequest { pattern, ignore_case, fixed, fold, warehouse_root, limit, before, after, filters } = it;
         let filters = filters.map(Into::into).unwrap_or_default();
-        model::GrepRequest { pattern, ignore_case, fixed, warehouse_root, limit, before, after, filters }
+        model::GrepRequest { pattern, ignore_case, fixed, fold, warehouse_root, limit, before, after, filters }
     }
 }
 

@@ -339,6 +339,7 @@ fn greps_similars_and_audits_round_trip() {
         pattern: "a+".into(),
         ignore_case: true,
         fixed: true,
+        fold: true,
         warehouse_root: None,
         limit: Some(9),
         before: 1,

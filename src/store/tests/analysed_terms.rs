@@ -1,0 +1,55 @@
+//! Tests that the table of an older vic, whose index analysed English words only, gets the terms of all languages in place.
+
+use lancedb::index::Index;
+use lancedb::index::scalar::FtsIndexBuilder;
+
+use super::*;
+use crate::store::Maintenance;
+use crate::store::recovery::{LibraryCaches, connect};
+use crate::store::schema::{batch, schema_without_terms};
+
+/// Writes a table as an older vic did.
+async fn write_old_table(dir: &Path, files: &[FileChunks]) {
+    drop(open(dir).await);
+    LanceStore::drop_table(dir, &LanceStore::table_of(FINGERPRINT)).await.unwrap();
+    let columns: Vec<usize> = (0..schema_without_terms(DIMENSION).fields().len()).collect();
+    let rows = batch(files, DIMENSION).unwrap().project(&columns).unwrap();
+    let connection = connect(dir, &LibraryCaches::new()).await.unwrap();
+    let table = connection.create_table(LanceStore::table_of(FINGERPRINT), rows).execute().await.unwrap();
+    table.create_index(&["text"], Index::FTS(FtsIndexBuilder::default())).execute().await.unwrap();
+}
+
+#[tokio::test]
+async fn old_table_answers_and_gets_terms_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [file(1, &["a harbour at night"]), file(2, &["请把发票寄到办公室", "getInvoiceTotal"])];
+    write_old_table(dir.path(), &files).await;
+    let store = open(dir.path()).await;
+    assert_eq!(store.file_ids(), [1, 2]);
+    assert_eq!(keyword(&store, "harbours", &FileSet::All).await, [1]);
+    assert!(keyword(&store, "发票", &FileSet::All).await.is_empty());
+    assert_eq!(store.stats().await.unwrap().unindexed_rows, 3);
+    store.maintain(Maintenance::Full).await.unwrap();
+    for store in [store, open(dir.path()).await] {
+        assert_eq!(keyword(&store, "harbours", &FileSet::All).await, [1]);
+        assert_eq!(keyword(&store, "发票", &FileSet::All).await, [2]);
+        assert_eq!(keyword(&store, "invoice", &FileSet::All).await, [2]);
+        assert_eq!(store.files_with(&required("发票"), &FileSet::All).await.unwrap(), [2]);
+        let indices = store.table.list_indices().await.unwrap();
+        assert!(!indices.iter().any(|it| it.columns == ["text"]), "the old index is dropped");
+        store.replace(vec![file(3, &["ein Hafen bei Nacht"])]).await.unwrap();
+        assert_eq!(keyword(&store, "hafen", &FileSet::All).await, [3]);
+    }
+}
+
+#[tokio::test]
+async fn first_change_of_old_table_adds_terms() {
+    let dir = tempfile::tempdir().unwrap();
+    write_old_table(dir.path(), &[file(1, &["发票"])]).await;
+    let store = open(dir.path()).await;
+    store.replace(vec![file(2, &["复印件"])]).await.unwrap();
+    assert_eq!(keyword(&store, "发票", &FileSet::All).await, [1]);
+    assert_eq!(keyword(&store, "复印件", &FileSet::All).await, [2]);
+    store.delete(&[1]).await.unwrap();
+    assert!(keyword(&store, "发票", &FileSet::All).await.is_empty());
+}
