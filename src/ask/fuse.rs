@@ -39,13 +39,48 @@ pub struct Weights {
     pub vector: f32,
     /// The BM25 value that counts as 0.5 in the keyword term; must be above 0.
     pub bm25_half: f32,
+    /// Converts the cosines of the model.
+    pub calibration: CosineCalibration,
+}
+
+/// Converts the cosines of any model to those that the default model would have: `factor * cosine + offset`.
+///
+/// Weights and thresholds are tuned for the default model. With another model, unrelated texts may have a cosine of 0.75
+/// instead of 0.05.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CosineCalibration {
+    factor: f32,
+    offset: f32,
+}
+
+impl Default for CosineCalibration {
+    /// Changes nothing.
+    fn default() -> CosineCalibration {
+        CosineCalibration { factor: 1.0, offset: 0.0 }
+    }
+}
+
+impl CosineCalibration {
+    /// Makes the conversion that maps these two cosines of a model to those of the default model, each a mean: of unrelated
+    /// texts, and of questions with their answers.
+    pub(crate) fn new(unrelated: f32, answering: f32) -> CosineCalibration {
+        /// The means of the default model, all-MiniLM-L6-v2, for the pairs of `cosine_scale`.
+        const REFERENCE: (f32, f32) = (0.05, 0.75);
+        let factor = (REFERENCE.1 - REFERENCE.0) / (answering - unrelated).max(0.05);
+        CosineCalibration { factor, offset: REFERENCE.0 - factor * unrelated }
+    }
+
+    /// Converts a cosine; the result is at most 1.
+    pub(crate) fn apply(&self, cosine: f32) -> f32 {
+        (self.factor * cosine + self.offset).min(1.0)
+    }
 }
 
 impl Default for Weights {
     /// Weights with the best nDCG@10 on two collections of abstracts together. Values of 0.5 to 0.6 for `vector` and of 10
     /// to 20 for `bm25_half` are nearly as good.
     fn default() -> Weights {
-        Weights { vector: 0.55, bm25_half: 12.0 }
+        Weights { vector: 0.55, bm25_half: 12.0, calibration: CosineCalibration::default() }
     }
 }
 
@@ -70,7 +105,7 @@ pub struct FusedFile {
     pub keyword: Option<(usize, f32)>,
     /// Rank (from 1) and cosine of the chunk in the vector search; `None` if that search did not return the chunk.
     pub vector: Option<(usize, f32)>,
-    /// Cosine between the chunk and the question; also known for chunks that only the keyword search returned.
+    /// Calibrated cosine between the chunk and the question; also known for chunks that only the keyword search returned.
     pub similarity: Option<f32>,
     /// Cosine between the chunk and the question moved by [`apply_feedback`].
     pub feedback_similarity: Option<f32>,
@@ -126,7 +161,7 @@ impl FusedFile {
 /// Fuses the results of both searches, each best first, into files, best first. `extra_similarities` holds the cosines of
 /// chunks that only the keyword search found. A chunk without a known cosine gets 0 for the cosine.
 pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit], weights: &Weights) -> Vec<FusedFile> {
-    let mut chunks = candidates(keyword, vector, extra_similarities);
+    let mut chunks = candidates(keyword, vector, extra_similarities, &weights.calibration);
     for chunk in &mut chunks {
         chunk.score = weights.score(chunk.similarity, chunk.keyword.map(|(_, bm25)| bm25));
     }
@@ -143,7 +178,12 @@ fn best_first(a: &FusedFile, b: &FusedFile) -> Ordering {
 }
 
 /// Returns the chunks that either search found, without duplicates, with ranks and similarity but without a score.
-fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<FusedFile> {
+fn candidates(
+    keyword: &[LegHit],
+    vector: &[LegHit],
+    extra: &[LegHit],
+    calibration: &CosineCalibration,
+) -> Vec<FusedFile> {
     let mut chunks: Vec<FusedFile> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
     for hit in keyword.iter().chain(vector) {
@@ -157,13 +197,13 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     }
     for hit in extra {
         if let Some(place) = places.get(&(hit.file_id, &hit.chunk_id)) {
-            chunks[*place].similarity = Some(hit.score);
+            chunks[*place].similarity = Some(calibration.apply(hit.score));
         }
     }
     for (rank, hit) in (1..).zip(vector) {
         let chunk = &mut chunks[places[&(hit.file_id, &hit.chunk_id)]];
         chunk.vector.get_or_insert((rank, hit.score));
-        chunk.similarity = Some(hit.score);
+        chunk.similarity = Some(calibration.apply(hit.score));
     }
     chunks
 }
@@ -183,19 +223,24 @@ pub(crate) fn name_score(share: f32) -> f32 {
     NAME_WEIGHT * share.clamp(0.0, 1.0).powi(2)
 }
 
-/// Moves a question vector of norm 1 towards the best passages, each given with its cosine to the question. The result is
-/// not normalized (see the module docs); its dot product with a passage vector is at most 1.
-fn move_query(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
-    let mut moved = query.to_vec();
-    if best.is_empty() {
-        return moved;
+/// A question that is moved towards the best passages, each with its calibrated cosine to the question.
+struct MovedQuery<'v> {
+    query: &'v [f32],
+    best: Vec<(f32, &'v [f32])>,
+    calibration: CosineCalibration,
+}
+
+impl MovedQuery<'_> {
+    /// Returns the similarity of a passage to the moved question (see the module docs), at most 1.
+    fn similarity(&self, passage: &[f32]) -> f32 {
+        let cosine = |other: &[f32]| self.calibration.apply(dot(other, passage));
+        let own = cosine(self.query);
+        if self.best.is_empty() {
+            return own;
+        }
+        let near: f32 = self.best.iter().map(|(similarity, it)| similarity.clamp(0.0, 1.0) * cosine(it)).sum();
+        (own + FEEDBACK_WEIGHT * near / self.best.len() as f32) / (1.0 + FEEDBACK_WEIGHT)
     }
-    for (similarity, vector) in best {
-        let part = FEEDBACK_WEIGHT * similarity.clamp(0.0, 1.0) / best.len() as f32;
-        moved.iter_mut().zip(*vector).for_each(|(moved, it)| *moved += part * it);
-    }
-    moved.iter_mut().for_each(|it| *it /= 1.0 + FEEDBACK_WEIGHT);
-    moved
 }
 
 /// Computes the scores of ranked files anew with pseudo-relevance feedback, and sorts them by the new scores, best first.
@@ -207,13 +252,14 @@ pub(crate) fn apply_feedback(
     weights: &Weights,
 ) {
     let vector = |it: &FusedFile| vectors.get(&(it.file_id, it.chunk_id.clone()));
-    let best: Vec<(f32, &[f32])> =
-        files.iter().take(FEEDBACK_FILES).filter_map(vector).map(|it| (dot(query, it), it.as_slice())).collect();
-    let query = move_query(query, &best);
+    let calibration = weights.calibration;
+    let best = files.iter().take(FEEDBACK_FILES).filter_map(vector);
+    let best = best.map(|it| (calibration.apply(dot(query, it)), it.as_slice())).collect();
+    let moved = MovedQuery { query, best, calibration };
     for file in files.iter_mut() {
-        file.feedback_similarity = vector(file).map(|it| dot(&query, it));
+        file.feedback_similarity = vector(file).map(|it| moved.similarity(it));
         for chunk in &mut file.other_chunks {
-            chunk.feedback_similarity = vector(chunk).map(|it| dot(&query, it));
+            chunk.feedback_similarity = vector(chunk).map(|it| moved.similarity(it));
         }
         let moved = file.chunks().filter_map(|it| it.feedback_similarity).reduce(f32::max);
         let bm25 = file.chunks().filter_map(|it| it.keyword).map(|(_, bm25)| bm25).reduce(f32::max);

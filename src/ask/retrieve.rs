@@ -1,15 +1,18 @@
 //! Retrieves the files for a question: runs keyword, vector and name search, and fuses their results to ranked hits.
 
+use std::sync::Arc;
+
 use tokio::sync::OnceCell;
 
 use crate::ask::asker::Asker;
-use crate::ask::fuse::{self, FusedFile, Weights};
+use crate::ask::fuse::{self, CosineCalibration, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit, SearchOutcome};
 use crate::ask::hit_builder::PresentedHits;
 use crate::ask::name_search::NameMatches;
 use crate::ask::question::Question;
 use crate::ask::search_legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
 use crate::ask::{hit_builder, relevance, terms};
+use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::index::ServingTable;
 use crate::store::FileSet;
@@ -96,6 +99,7 @@ impl Asker {
         let keyword_leg = keyword_leg(served, text, &languages, files, depth);
         let mut warnings = Vec::new();
         let mut query = None;
+        let mut weights = Weights::default();
         let (keyword, vector, extra) = match &served.embedder {
             Some(embedder) => {
                 let vector_leg = async {
@@ -109,6 +113,7 @@ impl Asker {
                     Ok((asked, vector)) => {
                         let only_keyword = keyword_only_chunks(&keyword, &vector);
                         let extra = served.store.similarities(&asked, &only_keyword).await?;
+                        weights.calibration = self.calibration_of(embedder).await;
                         query = Some(asked);
                         (keyword, vector, extra)
                     }
@@ -124,7 +129,7 @@ impl Asker {
                 (keyword_leg.await?, Vec::new(), Vec::new())
             }
         };
-        let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
+        let mut fused = fuse::fuse(&keyword, &vector, &extra, &weights);
         if let Some(floor) = question.plan.l1_threshold {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
         }
@@ -132,9 +137,14 @@ impl Asker {
             let best = hit_builder::reranked_count(question.limit).min(fused.len());
             let passages: Vec<_> = fused[..best].iter().flat_map(hit_builder::passage_keys).collect();
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
-            fuse::apply_feedback(&mut fused[..best], query, &vectors, &Weights::default());
+            fuse::apply_feedback(&mut fused[..best], query, &vectors, &weights);
         }
         Ok(FusedLegs { fused, query, warnings })
+    }
+
+    /// Returns how to convert the cosines of a model; unchanged if the model does not answer.
+    async fn calibration_of(&self, embedder: &Arc<dyn Embedder>) -> CosineCalibration {
+        self.scales.scale_of(embedder).await.map(|it| it.calibration()).unwrap_or_default()
     }
 
     /// Lists files by metadata, newest first, for a question without search text.

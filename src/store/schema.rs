@@ -77,7 +77,7 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     let vectors = rows.iter().map(|(_, it)| if it.vector.is_empty() { &zeros } else { &it.vector });
     let values = Float32Array::from_iter_values(vectors.flatten().copied());
     let vectors = FixedSizeListArray::try_new(item, size, Arc::new(values), None).map_err(Error::internal)?;
-    let terms = files.iter().flat_map(file_terms).map(|it| it.join(" "));
+    let terms: Vec<String> = files.iter().flat_map(file_terms).map(|it| it.join(" ")).collect();
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.id.0))),
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(file_id, _)| *file_id))),

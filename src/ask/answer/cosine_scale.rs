@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use crate::ask::fuse::CosineCalibration;
 use crate::embed::{Embedder, Vector};
 use crate::error::Result;
 
@@ -41,6 +42,11 @@ impl CosineScale {
     /// Returns the cosine on this scale: 0 for unrelated texts, 1 for an answer; may be below 0 or above 1.
     pub(crate) fn normalize(&self, cosine: f32) -> f32 {
         (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
+    }
+
+    /// Returns the conversion of the model's cosines for fusion and thresholds.
+    pub(crate) fn calibration(&self) -> CosineCalibration {
+        CosineCalibration::new(self.unrelated, self.answering)
     }
 
     fn measure(questions: &[Vector], answers: &[Vector]) -> CosineScale {
@@ -82,6 +88,7 @@ impl CosineScaleCache {
         }
         let answers: Vec<String> = CALIBRATION_PAIRS.iter().map(|(_, answer)| (*answer).to_string()).collect();
         let scale = CosineScale::measure(&questions, &embedder.embed_urgent(&answers).await?);
+        tracing::debug!(scale.unrelated, scale.answering, "measured the cosines of the embedding model");
         *known = Some((name, scale));
         Ok(scale)
     }
