@@ -160,11 +160,10 @@ impl UnigramTokenizer {
         }
         // A composition never crosses the border of a grapheme.
         for (at, grapheme) in text.grapheme_indices(true) {
-            match is_nfc_quick(grapheme.chars()) == IsNormalized::Yes {
-                true => {
-                    grapheme.char_indices().for_each(|(from, it)| replace(it, at + from, at + from + it.len_utf8()))
-                }
-                false => grapheme.nfc().for_each(|it| replace(it, at, at + grapheme.len())),
+            if is_nfc_quick(grapheme.chars()) == IsNormalized::Yes {
+                grapheme.char_indices().for_each(|(from, it)| replace(it, at + from, at + from + it.len_utf8()));
+            } else {
+                grapheme.nfc().for_each(|it| replace(it, at, at + grapheme.len()));
             }
         }
     }
