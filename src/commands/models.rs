@@ -1,12 +1,17 @@
-//! `vic models`: lists, downloads and verifies models and runtime libraries. No other command downloads anything.
+//! `vic models`: lists, downloads and verifies models and runtime libraries, and switches the embedding model. No other
+//! command downloads anything.
+
+mod suggest;
+mod use_model;
 
 use std::sync::Mutex;
 
 use crate::catalog::AuditLog;
 use crate::config::Config;
 use crate::egress;
-use crate::embed::models::{ModelInfo, ModelStore, Progress};
+use crate::embed::models::{ChecksumState, ModelInfo, ModelStore, Progress};
 use crate::error::Result;
+use crate::escape::escape_controls_in_lines;
 use vic_cli::output::{Format, FormatArgs, Printer};
 
 /// Arguments of `vic models`.
@@ -27,6 +32,19 @@ enum Command {
     Pull {
         /// Name of the model or library; default: the configured model and the libraries that vic needs
         name: Option<String>,
+    },
+    /// Says which languages the index has, and which model fits them
+    Suggest {
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Switches to another embedding model: states the cost, asks, and restarts the daemon
+    Use {
+        /// Name of the model, or the path of a folder with an own model
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Verifies the files by their checksums
     Verify {
@@ -50,6 +68,8 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             egress::set_audit_log(AuditLog::open(&config.audit_path())?);
             pull_models(&store, names_to_pull(name, config), printer).await
         }
+        Command::Suggest { output } => suggest::run(&store, config, output.format, printer).await,
+        Command::Use { name, yes } => use_model::run(&store, config, &name, yes, printer).await,
         Command::Verify { name, quiet } => verify_models(&store, name, quiet, printer),
     }
 }
@@ -75,15 +95,38 @@ fn list_models(store: &ModelStore, format: Format, printer: &mut Printer) -> Res
     let models = store.list()?;
     match format {
         Format::Json => printer.json(&models),
-        Format::Human => models.iter().try_for_each(|it| printer.line(&model_line(it))),
+        Format::Human => models.iter().try_for_each(|it| printer.raw(&model_text(it))),
     }
 }
 
-fn model_line(model: &ModelInfo) -> String {
+/// Formats a model as a line, with lines for its published results.
+fn model_text(model: &ModelInfo) -> String {
     let state = if model.present { "present" } else { "missing" };
-    let dimension = model.dimension.map(|it| format!("{it} dimensions, ")).unwrap_or_default();
-    let size = vic_cli::text::format_bytes(model.bytes);
-    format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
+    let size = if model.bytes > 0 { vic_cli::text::format_bytes(model.bytes) } else { "size unknown".into() };
+    let languages = match &model.languages[..] {
+        [] => None,
+        [only] => Some(format!("language {only}")),
+        several => Some(format!("{} languages", several.len())),
+    };
+    let checksums = match model.checksums {
+        ChecksumState::Confirmed => None,
+        ChecksumState::Recorded => Some("checksums recorded at the first pull".to_string()),
+        ChecksumState::Unconfirmed => Some("checksums unconfirmed: recorded at the first pull".to_string()),
+    };
+    let facts = [
+        model.dimension.map(|it| format!("{it} dimensions")),
+        Some(size),
+        Some(model.licence.clone()).filter(|it| !it.is_empty()),
+        languages,
+        model.speed.map(|it| format!("speed {it:.2}")),
+        checksums,
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let mut text = format!("{state:8} {:24} {}\n", model.name, facts.join(", "));
+    for it in &model.quality {
+        text.push_str(&format!("{:33} {}: {} ({})\n", "", it.benchmark, it.score, it.source));
+    }
+    escape_controls_in_lines(&text).into_owned()
 }
 
 /// Downloads models, and prints a line for each file.
@@ -128,6 +171,19 @@ fn verify_models(store: &ModelStore, name: Option<String>, quiet: bool, printer:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listing_shows_what_a_user_chooses_by() {
+        let dir = tempfile::tempdir().unwrap();
+        let models = ModelStore::new(vec![dir.path().into()]).list().unwrap();
+        let text = |name: &str| model_text(models.iter().find(|it| it.name == name).unwrap());
+        let multilingual = text("multilingual-e5-small");
+        for part in ["missing", "384 dimensions", "MIT", "93 languages", "Mr. TyDi", "model card"] {
+            assert!(multilingual.contains(part), "{multilingual}");
+        }
+        assert!(!multilingual.contains("unconfirmed"), "the package has a checksum: {multilingual}");
+        assert!(text("mdbr-leaf-ir").contains("unconfirmed") && text("mdbr-leaf-ir").contains("768 dimensions"));
+    }
 
     #[test]
     fn pull_without_name_fetches_parts_of_configured_device() {

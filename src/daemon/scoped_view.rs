@@ -1,5 +1,7 @@
 //! Restricts jobs and status to the scope of a caller (the folders of its key), by removing facts about other files.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
@@ -116,7 +118,15 @@ pub(super) fn restrict_status(scope: &Scope, status: Status) -> Status {
     }
     let WatchReport { watching, polled, .. } = status.watch;
     let watch = WatchReport { watching, polled, ..WatchReport::default() };
-    Status { data_dir: String::new(), store_bytes: 0, upkeep: Upkeep::default(), watch, ..status }
+    Status {
+        data_dir: String::new(),
+        store_bytes: 0,
+        upkeep: Upkeep::default(),
+        watch,
+        languages: BTreeMap::new(),
+        advice: Vec::new(),
+        ..status
+    }
 }
 
 #[cfg(test)]

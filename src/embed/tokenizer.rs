@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tokenizers::Tokenizer;
 
+use crate::embed::unigram::UnigramTokenizer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
@@ -20,41 +21,34 @@ const ESTIMATED_TOKEN_CHARS: usize = 4;
 
 /// The tokenizer of a model: returns token ids for the model and the byte ranges of tokens for the chunker.
 pub(crate) struct ModelTokenizer {
-    tokenizer: Tokenizer,
+    engine: TokenEngine,
     before: Vec<u32>,
     after: Vec<u32>,
     max_tokens: usize,
+    /// Tokens of the prefix of passages, which leave less room for their text.
+    prefix_tokens: usize,
 }
 
 impl ModelTokenizer {
-    /// Reads `tokenizer.json`. `max_tokens` is the longest input of the model, special tokens included.
-    pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<ModelTokenizer> {
-        let broken = |error: tokenizers::Error| {
-            Error::new(ErrorCode::DataLoss, format!("cannot read the tokenizer `{}`: {error}", path.display()))
-        };
-        let mut tokenizer = Tokenizer::from_file(path).map_err(broken)?;
-        // Removes the truncation and padding that the file may set, because they would change the model's input.
-        tokenizer.with_truncation(None).map_err(broken)?;
-        tokenizer.with_padding(None);
-        let plain = tokenizer.encode_fast("a", false).map_err(broken)?.get_ids().to_vec();
-        let framed = tokenizer.encode_fast("a", true).map_err(broken)?.get_ids().to_vec();
-        let at = framed.windows(plain.len().max(1)).position(|it| it == plain).unwrap_or(0);
-        let before = framed[..at].to_vec();
-        let after = framed[(at + plain.len()).min(framed.len())..].to_vec();
-        if max_tokens <= before.len() + after.len() {
+    /// Reads `tokenizer.json`. `max_tokens` is the longest input of the model, special tokens included; `prefix` is the text
+    /// that is prepended to passages.
+    pub(crate) fn open(path: &Path, max_tokens: usize, prefix: &str) -> Result<ModelTokenizer> {
+        let engine = TokenEngine::open(path)?;
+        let (before, after) = engine.frame()?;
+        let prefix_tokens = if prefix.is_empty() { 0 } else { engine.ids(prefix)?.len() };
+        if max_tokens <= before.len() + after.len() + prefix_tokens {
             return Err(Error::invalid(format!("max_tokens {max_tokens} is too low to embed any text")));
         }
-        Ok(ModelTokenizer { tokenizer, before, after, max_tokens })
+        Ok(ModelTokenizer { engine, before, after, max_tokens, prefix_tokens })
     }
 
     /// Returns the token ids of a text, with special tokens added, truncated to the longest input of the model.
     pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>> {
-        let room = self.max_chunk_tokens();
+        let room = self.max_tokens - self.before.len() - self.after.len();
         let mut ids = self.before.clone();
         for piece in Pieces::new(text, HEAD_PIECE_BYTES) {
-            let encoding = self.tokenizer.encode_fast(piece.1, false).map_err(Error::internal)?;
             let free = self.before.len() + room - ids.len();
-            ids.extend(encoding.get_ids().iter().take(free));
+            ids.extend(self.engine.ids(piece.1)?.into_iter().take(free));
             if ids.len() == self.before.len() + room {
                 break;
             }
@@ -65,7 +59,10 @@ impl ModelTokenizer {
 
     /// Returns the vocabulary size of the tokenizer.
     pub(crate) fn vocabulary(&self) -> usize {
-        self.tokenizer.get_vocab_size(true)
+        match &self.engine {
+            TokenEngine::Library(tokenizer) => tokenizer.get_vocab_size(true),
+            TokenEngine::Unigram(tokenizer) => tokenizer.vocabulary(),
+        }
     }
 
     /// Returns the maximum length of a text in tokens, special tokens included.
@@ -74,14 +71,73 @@ impl ModelTokenizer {
     }
 }
 
+/// What cuts texts into tokens.
+enum TokenEngine {
+    /// The general library.
+    Library(Box<Tokenizer>),
+    /// The compact one for the tokenizers of converted models.
+    Unigram(Box<UnigramTokenizer>),
+}
+
+impl TokenEngine {
+    fn open(path: &Path) -> Result<TokenEngine> {
+        if let Some(tokenizer) = UnigramTokenizer::open(path) {
+            return Ok(TokenEngine::Unigram(Box::new(tokenizer)));
+        }
+        let broken = |error: tokenizers::Error| {
+            Error::new(ErrorCode::DataLoss, format!("cannot read the tokenizer `{}`: {error}", path.display()))
+                .hint("fetch the model again with `vic models pull`")
+        };
+        let mut tokenizer = Tokenizer::from_file(path).map_err(broken)?;
+        // Removes the truncation and padding that the file may set, because they would change the model's input.
+        tokenizer.with_truncation(None).map_err(broken)?;
+        tokenizer.with_padding(None);
+        Ok(TokenEngine::Library(Box::new(tokenizer)))
+    }
+
+    /// Returns the special tokens before and after every text.
+    fn frame(&self) -> Result<(Vec<u32>, Vec<u32>)> {
+        let tokenizer = match self {
+            TokenEngine::Library(tokenizer) => tokenizer,
+            TokenEngine::Unigram(tokenizer) => {
+                let [before, after] = tokenizer.frame();
+                return Ok((vec![before], vec![after]));
+            }
+        };
+        let plain = tokenizer.encode_fast("a", false).map_err(Error::internal)?.get_ids().to_vec();
+        let framed = tokenizer.encode_fast("a", true).map_err(Error::internal)?.get_ids().to_vec();
+        let at = framed.windows(plain.len().max(1)).position(|it| it == plain).unwrap_or(0);
+        Ok((framed[..at].to_vec(), framed[(at + plain.len()).min(framed.len())..].to_vec()))
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(match self {
+            TokenEngine::Library(tokenizer) => {
+                tokenizer.encode_fast(text, false).map_err(Error::internal)?.get_ids().to_vec()
+            }
+            TokenEngine::Unigram(tokenizer) => tokenizer.encode(text).iter().map(|it| it.id).collect(),
+        })
+    }
+
+    /// Returns the bytes of the text that each token covers.
+    fn spans(&self, text: &str) -> Result<Vec<(usize, usize)>> {
+        Ok(match self {
+            TokenEngine::Library(tokenizer) => {
+                tokenizer.encode(text, false).map_err(Error::internal)?.get_offsets().to_vec()
+            }
+            TokenEngine::Unigram(tokenizer) => tokenizer.encode(text).iter().map(|it| (it.start, it.end)).collect(),
+        })
+    }
+}
+
 impl TokenCounter for ModelTokenizer {
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
         for (start, piece) in Pieces::new(text, PIECE_BYTES) {
             // A piece that cannot be tokenized has no tokens; the chunker then limits its size by bytes.
-            let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
+            let Ok(found) = self.engine.spans(piece) else { continue };
             let mut end = 0;
-            for &(from, to) in encoding.get_offsets() {
+            for (from, to) in found {
                 // If several tokens share one character, assigns the bytes of the character to the first of these
                 // tokens only.
                 let from = from.max(end);
@@ -95,7 +151,7 @@ impl TokenCounter for ModelTokenizer {
     }
 
     fn max_chunk_tokens(&self) -> usize {
-        self.max_tokens - self.before.len() - self.after.len()
+        self.max_tokens - self.before.len() - self.after.len() - self.prefix_tokens
     }
 }
 

@@ -1,5 +1,6 @@
 //! The public API of the index, which the daemon and the services call: jobs, roots, statistics, pause and status.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +8,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::config::EmbedBackend;
+use crate::embed::suggest_model;
 use crate::error::Result;
 use crate::index::background::BackgroundRuntime;
 use crate::index::blocking_tasks::blocking;
 use crate::index::clock::now_ms;
 use crate::index::jobs::run;
+use crate::index::languages::count_languages;
 use crate::index::ocr::merge;
 use crate::index::paths::resolve_or_keep;
 use crate::index::state::IndexState;
@@ -248,6 +252,37 @@ impl Index {
     /// Returns the number of tokens embedded since the daemon started.
     pub fn tokens_embedded(&self) -> u64 {
         progress::tokens_embedded()
+    }
+
+    /// Returns the number of chunks by language (ISO 639-1) in a sample of the index. Empty if the store cannot be read,
+    /// which the status reports otherwise.
+    pub async fn languages(&self) -> BTreeMap<String, u64> {
+        let store = self.inner.tables.serving().store;
+        let chunks = store.chunk_count();
+        if let Some(counts) = self.inner.languages.recent(chunks) {
+            return counts;
+        }
+        match count_languages(&*store).await {
+            Ok(counts) => {
+                self.inner.languages.keep(chunks, counts.clone());
+                counts
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot sample the languages of the index");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Returns a sentence that suggests another model if most of the text is in languages that the current one was not
+    /// trained for. `None` if a server computes the vectors, because its models are not known.
+    pub fn model_advice(&self, languages: &BTreeMap<String, u64>) -> Option<String> {
+        let embed = &self.inner.config.embed;
+        if embed.backend != EmbedBackend::Onnx {
+            return None;
+        }
+        let entries = self.inner.workers.models.entries().ok()?;
+        suggest_model(&entries, &embed.model, languages).map(|it| it.sentence())
     }
 
     /// Returns one sentence for each current problem of the index, with its cause and a hint.

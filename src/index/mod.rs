@@ -10,6 +10,7 @@ mod clock;
 mod disk_space;
 mod evidence_chunks;
 mod jobs;
+mod languages;
 pub(crate) mod maintenance;
 mod ocr;
 mod open;

@@ -16,6 +16,7 @@ use crate::index::background::BackgroundRuntime;
 use crate::index::blocking_tasks::blocking;
 use crate::index::disk_space::DiskSpace;
 use crate::index::jobs::unended::Jobs;
+use crate::index::languages::LanguageSample;
 use crate::index::maintenance::due::MaintenanceDue;
 use crate::index::maintenance::{disk_check, retry, scrub};
 use crate::index::ocr::queue::OcrQueue;
@@ -103,6 +104,7 @@ impl IndexState {
             disk_space: Arc::new(DiskSpace::new(places, config.disk_reserve_bytes)),
             pause: Arc::new(PauseGate::open(&catalog)?),
             problems: Problems::default(),
+            languages: LanguageSample::default(),
             config,
             catalog,
             tables,

@@ -35,6 +35,7 @@ use crate::error::Result;
 use crate::extract::WorkerPool;
 use crate::index::disk_space::DiskSpace;
 use crate::index::jobs::unended::Jobs;
+use crate::index::languages::LanguageSample;
 use crate::index::maintenance::due::MaintenanceDue;
 use crate::index::ocr::queue::OcrQueue;
 use crate::index::pause::PauseGate;
@@ -85,6 +86,8 @@ pub(crate) struct IndexState {
     pub(super) pause: Arc<PauseGate>,
     /// Current problems, which the status shows.
     pub(super) problems: Problems,
+    /// The languages of the indexed text.
+    pub(super) languages: LanguageSample,
     /// Handle of the runtime of all background tasks.
     pub(super) background: Handle,
     pub(super) shutdown: CancellationToken,

@@ -161,15 +161,24 @@ pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
     let known = [schema::schema(place.dimension), schema::schema_without_terms(place.dimension)];
     if !known.iter().any(|it| it.fields() == found.fields()) {
-        let (name, dir) = (&place.name, place.dir.display());
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has wrong columns"))
-            .hint(format!(
-                "it was written by another version of vic: move `{dir}` away, then run `vic index --full`"
-            )));
+        return Err(wrong_columns(schema::vector_length(&found), place));
     }
     let (rows, hot) = load_contents(&table, place).await?;
     let whole = FooterCheck::new(&place.table_dir());
     Ok(OpenedTable { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
+}
+
+/// Returns the error that a table has other columns than expected, or vectors of another `length`.
+fn wrong_columns(length: Option<usize>, place: &TableLocation) -> Error {
+    let (name, dir, expected) = (&place.name, place.dir.display(), place.dimension);
+    let (what, who) = match length {
+        Some(length) if length != expected => {
+            (format!("vectors of {length} numbers, but the model gives {expected}"), "another model")
+        }
+        _ => ("wrong columns".to_string(), "another version of vic"),
+    };
+    Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has {what}"))
+        .hint(format!("it was written by {who}: move `{dir}` away, then run `vic index --full`"))
 }
 
 /// Counts the rows of each file, and loads vectors and passages into memory if they fit.

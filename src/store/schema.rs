@@ -52,6 +52,14 @@ pub(super) fn schema_without_terms(dimension: usize) -> SchemaRef {
     ]))
 }
 
+/// Returns the length of the vectors in a table with this schema; `None` if it has none.
+pub(super) fn vector_length(schema: &Schema) -> Option<usize> {
+    match schema.field_with_name("vector").ok()?.data_type() {
+        DataType::FixedSizeList(_, length) => usize::try_from(*length).ok(),
+        _ => None,
+    }
+}
+
 /// Builds one batch with the chunks of all these files.
 ///
 /// Stores zeros for a chunk without a vector.

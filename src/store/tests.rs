@@ -80,6 +80,16 @@ pub(super) async fn nearest(store: &dyn Store, vector: &[f32], files: &FileSet, 
 }
 
 #[tokio::test]
+async fn table_of_another_vector_length_is_refused_with_both_lengths() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let error = LanceStore::open(dir.path(), FINGERPRINT, 2 * DIMENSION).await.err().unwrap();
+    assert_eq!(error.code, crate::error::ErrorCode::FailedPrecondition);
+    assert!(error.message.contains("vectors of 8 numbers, but the model gives 16"), "{error}");
+    assert!(error.hint.unwrap().contains("vic index --full"));
+}
+
+#[tokio::test]
 async fn empty_store_answers_all_queries() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;

@@ -1,4 +1,4 @@
-//! Splits text in any language into sentences, for quotes and chunks. Does no I/O.
+//! Splits text in any language into sentences, for quotes and chunks, and detects its language. Does no I/O.
 //!
 //! `line_groups` groups lines: lines of wrapped prose are joined, while list items, table rows and headings are groups of
 //! their own. `sentence` looks for sentence ends in each group, by the punctuation mark, the word before it
@@ -6,9 +6,11 @@
 
 mod abbreviations;
 mod full_stop;
+mod language;
 mod line_groups;
 mod sentence;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use language::{detect_language, language_name};
 pub(crate) use sentence::{sentences, trimmed_sentences};

@@ -95,8 +95,16 @@ fn report_unreachable(error: Error, output: FormatArgs, config: &Config, printer
     }
 }
 
-/// Stops the daemon and waits until it has exited. Succeeds if none runs.
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
+    let line = if stop_daemon(config).await? { "vicd stopped" } else { "vicd was not running" };
+    printer.line(line)
+}
+
+/// Stops the daemon and waits until it has exited. Returns whether one ran.
+///
+/// # Errors
+/// The daemon refuses to stop or still runs after the time limit.
+pub async fn stop_daemon(config: &Config) -> Result<bool> {
     // Watches the lock instead of the answer or the process, because a hung daemon does not answer, and a daemon that has
     // exited remains a zombie process until its parent reaps it.
     let holder = lock::holder_pid(config);
@@ -104,7 +112,7 @@ async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
     match tokio::time::timeout(SHUTDOWN_REQUEST_TIMEOUT, told).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.code != ErrorCode::Unavailable => return Err(error),
-        _ if holder.is_none() => return printer.line("vicd was not running"),
+        _ if holder.is_none() => return Ok(false),
         // Sends a signal, because a daemon without a socket, or too busy to answer, still handles signals.
         _ => send_terminate(holder)?,
     }
@@ -116,7 +124,7 @@ async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    printer.line("vicd stopped")
+    Ok(true)
 }
 
 fn send_terminate(holder: Option<u32>) -> Result<()> {

@@ -76,6 +76,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             // Ignores an error, because the summary is useful even without the coverage.
             if let Ok(status) = client.status().await {
                 printer.raw(&status::format_coverage(&status.coverage))?;
+                status.advice.iter().for_each(|it| print_note(&format!("advice: {}", text::escape_controls(it))));
             }
         }
     }

@@ -20,7 +20,7 @@ mod command;
 mod config;
 mod corpus;
 mod corpus_input;
-mod daemon;
+pub mod daemon;
 mod demo;
 mod doctor;
 mod vicd_command;

@@ -54,6 +54,9 @@ fn format_status(status: &Status) -> String {
     for job in &status.running_jobs {
         out.push_str(&format!("{}\n", jobs::job_summary(job)));
     }
+    for advice in &status.advice {
+        out.push_str(&format!("advice: {}\n", text::escape_controls(advice)));
+    }
     for problem in &status.degraded {
         out.push_str(&format!("warning: {}\n", text::escape_controls(problem)));
     }
@@ -179,6 +182,7 @@ files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
 watch:  7 folders, 2 not watched, 1 root scanned every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
 pause:  indexing pauses; `vic resume` ends the pause
 job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written
+advice: most of the text is in German: `vic models use m` switches to a model for it
 warning: watching is off: raise fs.inotify.max_user_watches
 "
         );

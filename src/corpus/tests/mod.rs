@@ -32,7 +32,7 @@ pub(super) fn folder() -> PathBuf {
 /// Returns the tokenizer of the default model, which `make test` downloads: the limits count its tokens.
 pub(super) fn tokenizer() -> ModelTokenizer {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache/all-MiniLM-L6-v2/tokenizer.json");
-    ModelTokenizer::open(&path, 256).expect("run `make models` first")
+    ModelTokenizer::open(&path, 256, "").expect("run `make models` first")
 }
 
 /// Parses bytes as a file with this name.

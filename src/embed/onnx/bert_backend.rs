@@ -5,11 +5,10 @@ use std::sync::Arc;
 use crate::config::EmbedEngine;
 use crate::embed::bert::{self, ForwardPass, ProcessorKernels, Shape};
 use crate::embed::embedder::Vector;
-use crate::embed::model_catalog::VectorRecipe;
 use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
-use crate::embed::onnx::pooling;
+use crate::embed::onnx::pooling::Pooler;
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -24,7 +23,7 @@ pub(crate) struct BertModel {
 pub(crate) struct BertEncoder {
     pass: ForwardPass,
     lookup: Arc<EmbeddingTable>,
-    recipe: VectorRecipe,
+    pooler: Pooler,
 }
 
 impl BertModel {
@@ -50,8 +49,8 @@ impl BertModel {
     }
 
     /// Makes an encoder for one thread.
-    pub(crate) fn encoder(&self, lookup: Arc<EmbeddingTable>, recipe: &VectorRecipe) -> BertEncoder {
-        BertEncoder { pass: ForwardPass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
+    pub(crate) fn encoder(&self, lookup: Arc<EmbeddingTable>, pooler: Pooler) -> BertEncoder {
+        BertEncoder { pass: ForwardPass::new(self.network.clone(), self.processor), lookup, pooler }
     }
 
     /// Returns the name of the encoder and of its instruction set, for display.
@@ -69,7 +68,7 @@ impl BertEncoder {
     /// Computes the vector of one text, given its token ids.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
         let rows = self.pass.run(|buffer| self.lookup.fill(ids, buffer))?;
-        pooling::pool_tokens(rows, self.lookup.hidden(), &self.recipe)
+        self.pooler.pool(rows, self.lookup.hidden())
     }
 }
 

@@ -1,11 +1,12 @@
 //! The embedding tables of a model, which map token ids and positions to the encoder's input.
 //!
-//! The word table is half of a small model. It is not part of the ONNX graph, so that it is in memory only once for all
-//! sessions.
+//! The word table is half of a small model, and most of a multilingual one. It is not part of the ONNX graph, so that it
+//! is in memory only once for all sessions.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
+use crate::embed::converted_weights::quantise_row;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, Result};
@@ -18,9 +19,14 @@ pub(crate) struct EmbeddingTable {
     positions: Vec<f32>,
 }
 
+/// Number of tokens above which the word table is kept as bytes: that of a multilingual model takes 190 MB with half
+/// precision.
+const MAX_HALF_ROWS: usize = 65_536;
+
 /// The word embeddings. Half precision takes half the memory of fp32, and its error is far below that of 8-bit
-/// products.
+/// products. Bytes take a quarter, with one step per row.
 enum WordTable {
+    Bytes { bytes: Vec<u8>, steps: Vec<f32> },
     Half(Vec<f16>),
     Full(Vec<f32>),
 }
@@ -36,11 +42,7 @@ impl EmbeddingTable {
         }
         let words = match precision {
             Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),
-            Precision::Int8 => {
-                let mut half = Vec::with_capacity(rows * hidden);
-                weights.read(name, &mut |piece| half.extend(piece.iter().map(|it| f16::from_f32(*it))))?;
-                WordTable::Half(half)
-            }
+            Precision::Int8 => WordTable::read_rounded(weights, name, [rows, hidden])?,
         };
         let positions = config.max_position_embeddings;
         let mut places = weights.tensor("embeddings.position_embeddings.weight", &[positions, hidden])?;
@@ -55,10 +57,26 @@ impl EmbeddingTable {
     /// Returns the number of tokens in the word table.
     pub(crate) fn vocabulary(&self) -> usize {
         let numbers = match &self.words {
+            WordTable::Bytes { bytes, .. } => bytes.len(),
             WordTable::Half(words) => words.len(),
             WordTable::Full(words) => words.len(),
         };
         numbers / self.hidden
+    }
+
+    /// Returns the table's part of the fingerprint: empty, or how its numbers are rounded if that affects vectors.
+    pub(crate) fn computation(&self) -> &'static str {
+        if matches!(self.words, WordTable::Bytes { .. }) { " byte words" } else { "" }
+    }
+
+    /// Returns the size of the tables in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let words = match &self.words {
+            WordTable::Bytes { bytes, steps } => bytes.len() + size_of_val(steps.as_slice()),
+            WordTable::Half(words) => size_of_val(words.as_slice()),
+            WordTable::Full(words) => size_of_val(words.as_slice()),
+        };
+        words + size_of_val(self.positions.as_slice())
     }
 
     /// Returns the number of values of an embedding.
@@ -78,6 +96,10 @@ impl EmbeddingTable {
             let start = *id as usize * self.hidden;
             let range = start..start + self.hidden;
             let known = match &self.words {
+                WordTable::Bytes { bytes, steps } => bytes.get(range).map(|it| {
+                    let step = steps[*id as usize];
+                    row.iter_mut().zip(it).for_each(|(value, byte)| *value = f32::from(byte.cast_signed()) * step);
+                }),
                 WordTable::Half(words) => words.get(range).map(|it| it.convert_to_f32_slice(row)),
                 WordTable::Full(words) => words.get(range).map(|it| row.copy_from_slice(it)),
             };
@@ -85,5 +107,32 @@ impl EmbeddingTable {
             row.iter_mut().zip(place).for_each(|(value, place)| *value += place);
         }
         Ok(())
+    }
+}
+
+impl WordTable {
+    /// Reads a table with rounded numbers: as bytes if the file has bytes or the table is large, else in half precision.
+    fn read_rounded(weights: &Weights, name: &str, [rows, hidden]: [usize; 2]) -> Result<WordTable> {
+        if let Some((bytes, steps)) = weights.quantised_matrix(name)? {
+            return Ok(WordTable::Bytes { bytes, steps });
+        }
+        if rows <= MAX_HALF_ROWS {
+            let mut half = Vec::with_capacity(rows * hidden);
+            weights.read(name, &mut |piece| half.extend(piece.iter().map(|it| f16::from_f32(*it))))?;
+            return Ok(WordTable::Half(half));
+        }
+        let (mut bytes, mut steps) = (Vec::with_capacity(rows * hidden), Vec::with_capacity(rows));
+        let mut waiting: Vec<f32> = Vec::new();
+        weights.read(name, &mut |piece| {
+            waiting.extend_from_slice(piece);
+            let whole = waiting.len() / hidden * hidden;
+            for row in waiting[..whole].chunks_exact(hidden) {
+                let (coded, step) = quantise_row(row);
+                bytes.extend(coded);
+                steps.push(step);
+            }
+            waiting.drain(..whole);
+        })?;
+        Ok(WordTable::Bytes { bytes, steps })
     }
 }

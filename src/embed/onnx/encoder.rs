@@ -8,10 +8,10 @@ use ort::session::{Session, SessionInputValue};
 use ort::value::TensorRef;
 
 use crate::embed::embedder::Vector;
-use crate::embed::model_catalog::VectorRecipe;
 use crate::embed::onnx::embedding_table::EmbeddingTable;
+use crate::embed::onnx::graph;
+use crate::embed::onnx::pooling::Pooler;
 use crate::embed::onnx::runtime::Runtime;
-use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Possible names of the output to read, in order of preference, if a model comes as an `.onnx` file.
@@ -22,7 +22,7 @@ pub(crate) struct Encoder {
     session: Session,
     input: NetworkInput,
     output: String,
-    recipe: VectorRecipe,
+    pooler: Pooler,
 }
 
 /// The inputs that the network of a model takes.
@@ -59,7 +59,7 @@ impl Encoder {
         runtime: Runtime,
         model: &Path,
         lookup: Option<Arc<EmbeddingTable>>,
-        recipe: &VectorRecipe,
+        pooler: Pooler,
     ) -> Result<Encoder> {
         let session = runtime.session(model, 1)?;
         let feed = match lookup {
@@ -71,7 +71,7 @@ impl Encoder {
             Some(name) => (*name).to_string(),
             None => session.outputs().first().map(|it| it.name().to_string()).unwrap_or_default(),
         };
-        Ok(Encoder { session, input: feed, output, recipe: recipe.clone() })
+        Ok(Encoder { session, input: feed, output, pooler })
     }
 
     /// Computes the vector of one text. A run has only one text, so no other text affects the vector.
@@ -105,7 +105,8 @@ impl Encoder {
         let outputs = self.session.run(inputs).map_err(failed)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
         match shape.iter().as_slice() {
-            &[1, _, width] | &[1, width] => pooling::pool_tokens(values, width.unsigned_abs() as usize, &self.recipe),
+            &[1, _, width] => self.pooler.pool(values, width.unsigned_abs() as usize),
+            &[1, _] => self.pooler.finish(values.to_vec()),
             other => Err(Error::new(
                 ErrorCode::FailedPrecondition,
                 format!("the model's output `{}` has the shape {other:?}, not [1, tokens, width]", self.output),

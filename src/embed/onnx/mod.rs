@@ -9,11 +9,13 @@ pub(crate) mod cuda;
 mod encoder;
 mod graph;
 mod worker_threads;
+mod dense_layer;
 mod embedding_table;
 mod bert_backend;
 mod pooling;
 mod onnx_proto;
 mod quantization_check;
+mod reference_check;
 pub(crate) mod runtime;
 mod model_parts;
 mod model_spec;
@@ -25,6 +27,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 pub(crate) use crate::embed::onnx::quantization_check::compare_int8_with_fp32;
+pub(crate) use crate::embed::onnx::reference_check::{Agreement, compare_with_reference};
 pub use runtime::disable_telemetry;
 
 use crate::config::{EmbedConfig, EmbedDevice};
@@ -34,11 +37,13 @@ use crate::embed::model_catalog::{ModelEntry, VectorRecipe};
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
-use crate::embed::onnx::model_parts::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
+use crate::embed::onnx::model_parts::{
+    bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_pooler, open_tokenizer,
+};
 use crate::embed::onnx::model_spec::ModelSpec;
 use crate::embed::onnx::worker_threads::{ThreadCounts, WorkerThreads};
 use crate::embed::tokenizer::ModelTokenizer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
 /// Recommended number of texts per call for each thread: several, so that the threads finish at about the same time.
@@ -58,6 +63,8 @@ pub(crate) struct OnnxEmbedder {
     tokenizer: Arc<ModelTokenizer>,
     recipe: VectorRecipe,
     dimension: usize,
+    /// Length of the vectors that the catalog states.
+    stated_dimension: Option<usize>,
     fingerprint: String,
     name: String,
     engine: String,
@@ -68,7 +75,11 @@ impl OnnxEmbedder {
     /// Loads the model, one encoder for each thread.
     pub(crate) async fn open(store: ModelStore, config: EmbedConfig) -> Result<OnnxEmbedder> {
         let mut model = blocking(move || load_model(&store, &config)).await?;
-        model.dimension = model.workers.embed_question("probe".into()).await?.len();
+        let found = model.workers.embed_question("probe".into()).await?.len();
+        if let Some(expected) = model.stated_dimension.filter(|it| *it != found) {
+            return Err(wrong_dimension(&model.name, found, expected));
+        }
+        model.dimension = found;
         Ok(model)
     }
 }
@@ -79,15 +90,16 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
     cuda::check_settings(config, precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
     quantization_check::reject_if_refused(&spec.network, precision)?;
-    let tokenizer = open_tokenizer(&spec)?;
+    let (tokenizer, pooler) = (open_tokenizer(&spec)?, open_pooler(&spec)?);
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
+    let rounding = lookup.as_ref().map_or("", |it| it.computation());
     let passages = thread_count(config.threads);
     let own = BertModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
     let (lanes, engine, computation) = match own {
         Some((model, lookup)) => {
             let (engine, computation) = (model.name(), model.computation());
             let counts = ThreadCounts { interactive: available_cores().min(MAX_INTERACTIVE_THREADS), passages };
-            (WorkerThreads::start(counts, bert_worker(model, lookup, &spec, &tokenizer))?, engine, computation)
+            (WorkerThreads::start(counts, bert_worker(model, lookup, pooler, &tokenizer))?, engine, computation)
         }
         None => {
             let computation = spec.network.computation(precision);
@@ -95,7 +107,7 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
                 EmbedDevice::Cpu => (load_cpu_runtime(store)?, "onnxruntime"),
                 EmbedDevice::Cuda => (cuda::load_cuda_runtime(store)?, "onnxruntime (cuda)"),
             };
-            let work = onnx_worker(runtime, spec.network.onnx_file(precision)?, lookup, &spec, &tokenizer);
+            let work = onnx_worker(runtime, spec.network.onnx_file(precision)?, lookup, pooler, &tokenizer);
             // A session of ONNX Runtime has its own copy of the weights, so questions get a single one.
             (WorkerThreads::start(ThreadCounts { interactive: 1, passages }, work)?, engine.to_string(), computation)
         }
@@ -103,10 +115,11 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
     Ok(OnnxEmbedder {
         workers: lanes,
         tokenizer,
-        fingerprint: spec.fingerprint(&computation)?,
+        fingerprint: spec.fingerprint(&format!("{computation}{rounding}"))?,
         name: format!("{} (onnx)", spec.name),
         recipe: spec.recipe,
         dimension: 0,
+        stated_dimension: spec.dimension,
         engine,
         precision: spec.network.precision(precision),
     })
@@ -117,6 +130,15 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
 pub(crate) fn write_graph(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
     let spec = ModelSpec::from_entry(store, entry)?;
     spec.network.onnx_file(Precision::Int8).map(|_| ())
+}
+
+/// Returns the error that the files are those of another model than the catalog describes.
+fn wrong_dimension(model: &str, found: usize, expected: usize) -> Error {
+    Error::new(
+        ErrorCode::DataLoss,
+        format!("the model `{model}` gives vectors of {found} numbers, but the catalog says {expected}"),
+    )
+    .hint("its files belong to another model: delete them and fetch them again with `vic models pull`, or correct `dimension` in your `catalog.toml`")
 }
 
 fn parse_precision(name: &str) -> Result<Precision> {
@@ -191,5 +213,7 @@ impl Embedder for OnnxEmbedder {
     }
 }
 
+#[cfg(test)]
+mod converted_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::embed::model_catalog::{ModelEntry, ModelKind, Pooling, VectorRecipe};
 use crate::embed::model_file::persist_readable;
 use crate::embed::models::ModelStore;
+use crate::embed::onnx::dense_layer::DenseFiles;
 use crate::embed::onnx::graph::{self, Precision};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
@@ -34,6 +35,10 @@ pub(crate) struct ModelSpec {
     pub(crate) recipe: VectorRecipe,
     pub(crate) tokenizer: PathBuf,
     pub(crate) network: Network,
+    /// The layer after pooling, if the model has one.
+    pub(crate) dense: Option<DenseFiles>,
+    /// Length of the vectors that the catalog states; `None` if it states none.
+    pub(crate) dimension: Option<usize>,
 }
 
 /// The network of a model: weights, or an `.onnx` file that comes with the model.
@@ -62,31 +67,33 @@ impl ModelSpec {
 
     pub(crate) fn from_entry(store: &ModelStore, entry: &ModelEntry) -> Result<ModelSpec> {
         if entry.kind != ModelKind::Embedding {
-            return Err(Error::invalid(format!("`{}` is a library, not an embedding model", entry.name))
+            return Err(Error::invalid(format!("`{}` is not an embedding model", entry.name))
                 .hint("`vic models list` shows the models"));
         }
         for file in entry.platform_files() {
             store.locate_file(&entry.name, &file.name)?;
         }
+        let home = store.locate_file(&entry.name, "tokenizer.json")?.with_file_name("");
         let own_network = entry.platform_files().find(|it| it.name.ends_with(".onnx"));
         let network = match own_network {
             Some(file) => Network::Onnx(store.locate_file(&entry.name, &file.name)?),
             None => {
                 let weights = store.locate_file(&entry.name, "model.safetensors")?;
-                let file = entry.platform_files().find(|it| it.name == "model.safetensors");
                 Network::Weights {
                     config: store.locate_file(&entry.name, "config.json")?,
                     graphs: graph_folders(&weights, store.write_dir().join(entry.folder())),
                     weights,
-                    checksum: file.and_then(|it| it.sha256.clone()),
+                    checksum: store.checksum(entry, "model.safetensors")?,
                 }
             }
         };
         Ok(ModelSpec {
             name: entry.name.clone(),
             recipe: entry.recipe.clone(),
-            tokenizer: store.locate_file(&entry.name, "tokenizer.json")?,
+            tokenizer: home.join("tokenizer.json"),
             network,
+            dense: DenseFiles::find(&home)?,
+            dimension: entry.recipe.truncate_dim.or(entry.dimension),
         })
     }
 
@@ -124,7 +131,8 @@ impl ModelSpec {
             }
         };
         let name = home.file_name().map_or_else(|| home.display().to_string(), |it| it.to_string_lossy().into_owned());
-        Ok(ModelSpec { name, recipe: read_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
+        let (recipe, dense) = (read_recipe(home)?, DenseFiles::find(home)?);
+        Ok(ModelSpec { name, recipe, tokenizer: home.join("tokenizer.json"), network, dense, dimension: None })
     }
 
     /// Returns the maximum number of tokens that the network accepts.
@@ -153,7 +161,10 @@ impl ModelSpec {
             Network::Onnx(model) => file_hash(model)?,
         };
         let recipe = serde_json::to_string(&self.recipe).map_err(Error::internal)?;
-        let parts = [&network, computation, &file_hash(&self.tokenizer)?, &recipe];
+        let mut parts = vec![network, computation.to_string(), file_hash(&self.tokenizer)?, recipe];
+        if let Some(dense) = &self.dense {
+            parts.extend([file_hash(&dense.config)?, file_hash(&dense.weights)?]);
+        }
         Ok(blake3::hash(parts.join("\0").as_bytes()).to_hex()[..32].to_string())
     }
 }

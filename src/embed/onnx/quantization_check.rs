@@ -9,7 +9,9 @@ use crate::embed::model_catalog::ModelEntry;
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
-use crate::embed::onnx::model_parts::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
+use crate::embed::onnx::model_parts::{
+    bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_pooler, open_tokenizer,
+};
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
 use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::embed::sample::sample_texts;
@@ -38,15 +40,15 @@ const MIN_COSINE_RUNTIME: f32 = 0.99;
 pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
     let spec = ModelSpec::from_entry(store, entry)?;
     let Network::Weights { config, weights, checksum, .. } = &spec.network else { return Ok(None) };
-    let tokenizer = open_tokenizer(&spec)?;
+    let (tokenizer, pooler) = (open_tokenizer(&spec)?, open_pooler(&spec)?);
     let lookup = |precision| open_lookup(&spec, precision, &tokenizer);
     let own = BertModel::open(&spec, Precision::Int8, EmbedEngine::Auto)?.zip(lookup(Precision::Int8)?);
     let least = if own.is_some() { MIN_COSINE_BERT } else { MIN_COSINE_RUNTIME };
     let rounded = match own {
-        Some((model, lookup)) => bert_worker(model, lookup, &spec, &tokenizer)()?,
+        Some((model, lookup)) => bert_worker(model, lookup, pooler.clone(), &tokenizer)()?,
         None => {
             let file = spec.network.onnx_file(Precision::Int8)?;
-            onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
+            onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Int8)?, pooler.clone(), &tokenizer)()?
         }
     };
     // Writes the fp32 graph into a temporary folder, because it is four times as large as the int8 graph and needed
@@ -55,7 +57,7 @@ pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> 
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
     let file = network.onnx_file(Precision::Fp32)?;
-    let exact = onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Fp32)?, &spec, &tokenizer)()?;
+    let exact = onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Fp32)?, pooler, &tokenizer)()?;
     let checked = require_cosine(&spec.name, mean_cosine(rounded, exact)?, least);
     record_outcome(&spec.network, &checked)?;
     checked.map(Some)

@@ -6,6 +6,7 @@
 
 mod bridge;
 mod embed;
+mod file_edit;
 mod foreign_variables;
 mod load;
 mod variables;
@@ -23,6 +24,7 @@ pub use crate::config::describe::{Origin, Setting, config_template, settings, un
 pub use crate::config::variables::VARIABLES;
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
+pub use file_edit::set_in_file;
 pub use load::plugin_environment;
 pub use sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorBackend, VectorConfig, WalkConfig};
 pub use toolsets::Toolsets;

@@ -247,6 +247,12 @@ pub struct Status {
     /// Memory limits by component.
     #[serde(default)]
     pub memory_caps: Vec<crate::model::MemoryCap>,
+    /// Number of chunks by language (ISO 639-1) in a sample of the index; chunks of unclear language are not counted.
+    #[serde(default)]
+    pub languages: std::collections::BTreeMap<String, u64>,
+    /// Suggestions that would make answers better, each with the command to type.
+    #[serde(default)]
+    pub advice: Vec<String>,
     /// State and maintenance of the store's files on disk.
     #[serde(default)]
     pub upkeep: Upkeep,

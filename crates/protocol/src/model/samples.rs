@@ -148,6 +148,8 @@ pub fn status() -> Status {
             heartbeat_seconds: Some(2.5),
         },
         memory_caps: vec![MemoryCap { part: "one worker".into(), mib: 1_024 }],
+        languages: [("de".to_string(), 90), ("en".to_string(), 10)].into(),
+        advice: vec!["most of the text is in German: `vic models use m` switches to a model for it".into()],
     }
 }
 

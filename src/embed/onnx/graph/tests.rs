@@ -13,7 +13,7 @@ use crate::embed::model_catalog::{Pooling, VectorRecipe};
 use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::onnx_proto::INT64;
-use crate::embed::onnx::pooling;
+use crate::embed::onnx::pooling::Pooler;
 use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::tests::{cache, without_telemetry};
 
@@ -79,6 +79,14 @@ impl TinyBert {
             add(format!("{norm}.bias"), &[hidden], 0.0, 0.1);
         }
         bert
+    }
+
+    /// Creates a model of these tensors: name in BERT models, shape and numbers.
+    pub(in crate::embed::onnx) fn of(
+        shape: TinyShape,
+        tensors: impl Iterator<Item = (String, Vec<usize>, Vec<f32>)>,
+    ) -> TinyBert {
+        TinyBert { shape, tensors: tensors.map(|(name, shape, numbers)| (name, (shape, numbers))).collect() }
     }
 
     /// Overwrites the first number of a tensor.
@@ -167,7 +175,7 @@ impl TinyBert {
     }
 
     /// Computes the forward pass as the BERT paper defines it.
-    fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
+    pub(in crate::embed::onnx) fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
         let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
         let hidden = self.shape.hidden;
         let row = |at: usize, id: u32| -> Vec<f32> {
@@ -278,12 +286,12 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     let weights = Weights::open(&folder.path().join("model.safetensors")).unwrap();
     let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
     let lookup = Arc::new(EmbeddingTable::open(&weights, &config, precision).unwrap());
-    let recipe = VectorRecipe { pooling, ..VectorRecipe::default() };
-    let mut encoder = Encoder::open(runtime, &model, Some(lookup), &recipe).unwrap();
+    let pooler = Pooler::new(VectorRecipe { pooling, ..VectorRecipe::default() }, None);
+    let mut encoder = Encoder::open(runtime, &model, Some(lookup), pooler.clone()).unwrap();
     let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
     let mut worst = 1f32;
     for ids in texts {
-        let expect = pooling::pool_tokens(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
+        let expect = pooler.pool(&bert.forward(ids).concat(), TINY.hidden).unwrap();
         let got = encoder.encode(ids).unwrap();
         if precision == Precision::Fp32 {
             assert!(got.iter().zip(&expect).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}\n{expect:?}");

@@ -158,6 +158,8 @@ impl From<model::Status> for wire::Status {
             paused: it.paused.map(Into::into),
             watch: Some(it.watch.into()),
             memory_caps: into_all(it.memory_caps),
+            languages: it.languages.into_iter().collect(),
+            advice: it.advice,
         }
     }
 }
@@ -190,6 +192,8 @@ impl TryFrom<wire::Status> for model::Status {
             // Use the default if the field is missing, because older daemons do not send it.
             watch: it.watch.map(Into::into).unwrap_or_default(),
             memory_caps: into_all(it.memory_caps),
+            languages: it.languages.into_iter().collect(),
+            advice: it.advice,
         })
     }
 }

@@ -189,7 +189,7 @@ prop_compose! {
         memory in (number(), number()), privacy_mode in privacy(), index_ready in any::<bool>(),
         roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 6]>(), reasons in counts(),
         running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(), auth_enabled in any::<bool>(),
-        upkeep in (".{0,8}", any::<[u64; 5]>()),
+        upkeep in (".{0,8}", any::<[u64; 5]>()), found in (counts(), texts()),
         background in (of(pause()), watch(), prop::collection::vec(memory_cap(), 0..3)),
     ) -> Status {
         Status {
@@ -201,6 +201,7 @@ prop_compose! {
                 awaiting_vectors: counted[5], reasons,
             },
             running_jobs, degraded, auth_enabled, paused: background.0, watch: background.1, memory_caps: background.2,
+            languages: found.0, advice: found.1,
             upkeep: Upkeep {
                 now: upkeep.0.clone(), versions: upkeep.1[0], fragments: upkeep.1[1], unindexed_chunks: upkeep.1[2],
                 disk_free_bytes: upkeep.1[3], unread_pictures: upkeep.1[4], store: upkeep.0,
