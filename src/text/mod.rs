@@ -6,6 +6,7 @@
 
 mod abbreviations;
 mod full_stop;
+pub(crate) mod function_words;
 mod line_groups;
 mod sentence;
 #[cfg(test)]
