@@ -9,6 +9,7 @@ mod answer;
 mod answer_events;
 mod asker;
 mod citation;
+mod date_order;
 mod document_part;
 mod excerpt;
 mod file_filter;
