@@ -14,7 +14,7 @@
 
 Needs `vic` and `vicd` on the PATH. Works in its own data directory and removes it.
 """
-import glob, json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
+import glob, json, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -39,9 +39,12 @@ class Vic:
             sys.exit(f"vic {' '.join(arguments)}: {result.stderr}")
         return result.stdout
 
-    def ask(self, question, limit):
-        answer = json.loads(self.run("ask", "--format", "json", "--limit", str(limit), "--", question))
-        return list(dict.fromkeys(hit["path"].split("!/")[0] for hit in answer["hits"]))
+    def quality(self, questions, limit):
+        """Asks questions, each with the known files and their grades, in one process. Returns its report."""
+        lines = Path(self.directory, "questions.jsonl")
+        write = lambda question: json.dumps({"question": question[0], "files": question[1]})
+        lines.write_text("".join(write(question) + "\n" for question in questions), encoding="utf-8")
+        return json.loads(self.run("quality", str(lines), "--limit", str(limit), "--format", "json"))
 
     def words(self, path):
         return words_of(self.run("read", str(path), check=False))
@@ -84,40 +87,26 @@ def ranking(collection):
             name = urllib.parse.quote(document["_id"], safe="") + ".md"
             Path(folder, name).write_text(heading + document["text"] + "\n", encoding="utf-8")
         vic.index(folder)
-        gain = recall = 0.0
-        times = []
-        for query in read_jsonl(collection / "queries.jsonl"):
-            gold = relevant.get(query["_id"])
-            if not gold:
-                continue
-            begun = time.time()
-            found = [urllib.parse.unquote(path.removesuffix(".md")) for path in vic.ask(query["text"], 100)]
-            times.append(time.time() - begun)
-            best = sorted(gold.values(), reverse=True)[:10]
-            ideal = sum(grade / math.log2(rank + 2) for rank, grade in enumerate(best))
-            gain += sum(gold.get(it, 0) / math.log2(rank + 2) for rank, it in enumerate(found[:10])) / ideal
-            recall += len(set(found) & set(gold)) / len(gold)
-        count = len(times)
-        print(f"{collection.name}: {count} queries, nDCG@10 {gain / count:.4f}, recall@100 {recall / count:.4f}, "
-              f"median {statistics.median(times) * 1e3:.0f} ms a question (100 hits)")
+        name = lambda document: urllib.parse.quote(document, safe="") + ".md"
+        questions = [(query["text"], {name(document): grade for document, grade in relevant[query["_id"]].items()})
+                     for query in read_jsonl(collection / "queries.jsonl") if query["_id"] in relevant]
+        summary = vic.quality(questions, 100)["summary"]
+        print(f"{collection.name}: {summary['with_files']} queries, nDCG@10 {summary['ndcg_at_10']:.4f}, "
+              f"recall@100 {summary['recall']:.4f}, median {summary['median_ms']:.0f} ms a question (100 hits)")
 
 
 def known(folder, collection):
     relevant = read_qrels(Path(collection, "qrels/test.tsv"))
-    first = ten = count = 0
+    questions = [(query["text"], relevant[query["_id"]]) for query in read_jsonl(Path(collection, "queries.jsonl"))
+                 if query["_id"] in relevant]
     with Vic() as vic:
         vic.index(folder)
-        for query in read_jsonl(Path(collection, "queries.jsonl")):
-            if query["_id"] not in relevant:
-                continue
-            found = vic.ask(query["text"], 10)
-            hits = [any(("/" + gold).endswith("/" + path) for gold in relevant[query["_id"]]) for path in found]
-            count += 1
-            first += hits[:1] == [True]
-            ten += any(hits)
-            if not hits[:1] == [True]:
-                print(f"  not first: {query['text']!r} wants {list(relevant[query['_id']])}, got {found[:2]}")
-    print(f"{count} queries: first {first / count:.3f}, in the top ten {ten / count:.3f}")
+        report = vic.quality(questions, 10)
+    for result in report["questions"]:
+        if result["rank"] != 1:
+            print(f"  not first: {result['question']!r} wants {result['wanted']}, got {result['found'][:2]}")
+    summary = report["summary"]
+    print(f"{summary['with_files']} queries: first {summary['hit_at_1']:.3f}, in the top ten {summary['hit_at_10']:.3f}")
 
 
 def latency(collection, files=20_000, words_a_file=52, questions=150):
@@ -130,7 +119,7 @@ def latency(collection, files=20_000, words_a_file=52, questions=150):
         times = []
         for query in read_jsonl(Path(collection, "queries.jsonl"))[:questions]:
             begun = time.time()
-            vic.ask(query["text"], 10)
+            vic.run("ask", "--format", "json", "--limit", "10", "--", query["text"])
             times.append(time.time() - begun)
         times.sort()
         status = json.loads(vic.run("status", "--format", "json"))

@@ -6,20 +6,10 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::ask::numbers;
-use crate::text;
+use crate::text::{self, function_words};
 
 /// Maximum length of an excerpt in characters.
 const EXCERPT_CHARS: usize = 420;
-
-/// English function words, sorted for binary search.
-const FUNCTION_WORDS: &[&str] = &[
-    "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how",
-    "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "show", "that", "the", "their", "there", "this",
-    "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
-];
-
-/// Length of the longest function word in bytes.
-const MAX_FUNCTION_WORD_BYTES: usize = 5;
 
 /// Minimum length in bytes of a word that also matches its inflected forms; a shorter word matches only itself.
 const MIN_INFLECTED_BYTES: usize = 4;
@@ -30,7 +20,7 @@ const MAX_ENDING_BYTES: usize = 3;
 
 /// Returns whether a lower-case word is a function word, such as `the`; excerpts and content words ignore these words.
 pub(super) fn is_function_word(word: &str) -> bool {
-    word.len() <= MAX_FUNCTION_WORD_BYTES && FUNCTION_WORDS.binary_search(&word).is_ok()
+    function_words::is_function_word(word) || word == "show"
 }
 
 /// Returns the content words of a question in order: lower case, numbers in one notation, without duplicates.
@@ -39,8 +29,10 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
     let plain = numbers::canonical_numbers(question);
     let mut words: Vec<String> =
         plain.unicode_words().map(|it| vic_words::fold(it).into_owned()).filter(|it| !it.is_empty()).collect();
-    let meaningful = words.iter().any(|it| !is_function_word(it));
-    words.retain(|it| !(meaningful && is_function_word(it)) && seen.insert(it.clone()));
+    let language = function_words::detect_language(words.iter().map(String::as_str));
+    let is_function = |it: &str| function_words::is_function_word_in(language, it) || it == "show";
+    let meaningful = words.iter().any(|it| !is_function(it));
+    words.retain(|it| !(meaningful && is_function(it)) && seen.insert(it.clone()));
     words
 }
 
@@ -171,16 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn function_words_are_all_recognized() {
-        assert!(FUNCTION_WORDS.iter().all(|it| is_function_word(it)));
-        assert!(!is_function_word("whichever") && !is_function_word("pump"));
+    fn content_words_fall_back_to_function_words() {
+        assert_eq!(content_words("who signed the lease"), ["signed", "lease"]);
+        assert_eq!(content_words("to be or not to be"), ["to", "be", "or", "not"]);
+        assert_eq!(content_words("who is it"), ["who", "is", "it"]);
     }
 
     #[test]
-    fn content_words_fall_back_to_function_words() {
-        assert_eq!(content_words("who signed the lease"), ["signed", "lease"]);
-        assert_eq!(content_words("to be or not to be"), ["not"]);
-        assert_eq!(content_words("who is it"), ["who", "is", "it"]);
+    fn function_words_are_those_of_the_language_of_the_question() {
+        assert_eq!(content_words("Wie hoch ist die Miete?"), ["hoch", "miete"]);
+        assert_eq!(content_words("the die casting of the war"), ["die", "casting", "war"]);
+        assert_eq!(content_words("Combien coûte le loyer du hangar ?"), ["coûte", "loyer", "hangar"]);
+        assert_eq!(content_words("¿Cuánto cuesta el alquiler de la casa?"), ["cuesta", "alquiler", "casa"]);
+        assert_eq!(content_words("Quanto costa l\u{2019}affitto della casa?"), ["costa", "l\u{2019}affitto", "casa"]);
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use chrono::NaiveDate;
+
 use crate::ask::asker::Asker;
 use crate::ask::citation::{self, CitationStatus, FILE_CHECK_TIMEOUT};
+use crate::ask::date_order::{self, DateSource, DatedFile};
 use crate::ask::fuse::{FusedFile, Weights};
 use crate::ask::hit::{self, Passage, RankedHit};
 use crate::ask::question::Question;
@@ -113,12 +116,13 @@ impl Asker {
             if question.plan.requires_l2 {
                 show_l2_evidence(&question, &mut top, &records, &chunks);
             }
+            let dates = order_by_date(&question, &mut top, &records, &chunks);
             near_duplicates::demote_copies(&mut top, &records, &chunks, question.limit);
             let word_weights = compared.weights;
             Ok(CheckedFiles {
                 is_stale: is_torn,
                 word_weights,
-                ..check_files(&question, &top, &records, &chunks, &compared.scores)
+                ..check_files(&question, &top, &records, &chunks, &compared.scores, &dates)
             })
         })
         .await
@@ -132,6 +136,7 @@ fn check_files(
     records: &HashMap<FileId, FileRecord>,
     chunks: &PassageMap,
     scores: &HashMap<(FileId, ChunkId), f32>,
+    dates: &HashMap<FileId, (NaiveDate, DateSource)>,
 ) -> CheckedFiles {
     let mut looked = CheckedFiles::default();
     for fused in top {
@@ -151,12 +156,44 @@ fn check_files(
         }
         let words = words_in_file(question, record, fused, chunks);
         let mut found = hit::from_chunk(question, record, &stored.chunk, fused, words, standing);
+        if let (Some(wanted), Some(date)) = (question.plan.date_order, dates.get(&record.id)) {
+            date_order::describe(&mut found.hit, wanted, *date, question.explain);
+        }
         if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < MAX_QUOTED_FILES) {
             evidence.passages = quotable_passages(fused, chunks, scores);
         }
         looked.found.push(found);
     }
     looked
+}
+
+/// Puts the newest or the oldest of equally relevant files first, if the question asks for it. Returns the dates of the
+/// compared files. The places keep their scores, so that the scores still fall from hit to hit.
+fn order_by_date(
+    question: &Question,
+    files: &mut Vec<FusedFile>,
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &PassageMap,
+) -> HashMap<FileId, (NaiveDate, DateSource)> {
+    let Some(wanted) = question.plan.date_order else { return HashMap::new() };
+    let dated: Vec<DatedFile> = files
+        .iter()
+        .map(|file| {
+            let Some(record) = records.get(&file.file_id) else { return DatedFile::new(file.score, 0, "", 0, &[]) };
+            let chunks_of = passage_keys(file).filter_map(|key| chunks.get(&key));
+            let passages: Vec<(&str, usize)> =
+                chunks_of.map(|it| (it.chunk.text.as_str(), it.chunk.body_start as usize)).collect();
+            let name = record.found.path.file_name().unwrap_or_default().to_string_lossy();
+            let words = words_in_file(question, record, file, chunks);
+            DatedFile::new(file.score, words, &name, record.found.modified_ns, &passages)
+        })
+        .collect();
+    let ordered = date_order::order_by_date(&dated, wanted);
+    let dates = ordered.dates.iter().map(|(index, date)| (files[*index].file_id, *date)).collect();
+    let scores: Vec<f32> = files.iter().map(|it| it.score).collect();
+    *files =
+        ordered.order.iter().zip(scores).map(|(index, score)| FusedFile { score, ..files[*index].clone() }).collect();
+    dates
 }
 
 /// Returns the passages of a file that an answer may quote, best first.

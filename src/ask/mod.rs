@@ -10,6 +10,7 @@ mod answer_events;
 mod asker;
 mod citation;
 mod corpus_languages;
+mod date_order;
 mod document_part;
 mod excerpt;
 mod file_filter;

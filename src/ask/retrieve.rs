@@ -15,6 +15,7 @@ use crate::ask::{hit_builder, relevance, terms};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::index::ServingTable;
+use crate::model::DateOrder;
 use crate::store::FileSet;
 
 /// Maximum number of retries of a search during which files were written. Few suffice, because a commit takes longer than
@@ -147,10 +148,12 @@ impl Asker {
         self.scales.scale_of(embedder).await.map(|it| it.calibration()).unwrap_or_default()
     }
 
-    /// Lists files by metadata, newest first, for a question without search text.
+    /// Lists files by metadata, newest first unless the question asks for the oldest, for a question without search text.
     pub(super) async fn list_files(&self, question: &Question) -> Result<SearchOutcome> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
-        let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
+        let is_oldest = question.plan.date_order == Some(DateOrder::Oldest);
+        let list = move || if is_oldest { catalog.oldest(&filter, limit) } else { catalog.search(&filter, limit, 0) };
+        let (records, total) = crate::index::blocking(list).await?;
         let mut hits: Vec<RankedHit> = records.iter().map(|record| hit::from_listing(question, record)).collect();
         self.annotate_names(&NameMatches::default(), &mut hits).await?;
         Ok(SearchOutcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..SearchOutcome::default() })

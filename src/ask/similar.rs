@@ -74,6 +74,7 @@ impl Asker {
             l0_filters: (request.filters != L0Filters::default()).then_some(request.filters),
             l1_query_text: None,
             l1_threshold: None,
+            date_order: None,
             requires_l2: false,
             l2_skills: Vec::new(),
             l2_top_k: None,

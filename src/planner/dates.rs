@@ -152,8 +152,13 @@ fn parse_relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period
     if let Some(day) = DAYS.iter().position(|it| *it == first) {
         return Some((Period { stands_alone: false, ..latest_weekday(day, today)? }, 1));
     }
-    if let Some(((count, unit), length)) = parse_span(words)
-        && words.get(length) == Some(&"ago")
+    // Other languages have the preposition first, and so do the translations of their questions: `ago 3 days`.
+    let (span, ago) = match first {
+        "ago" => (parse_span(&words[1..]), true),
+        _ => (parse_span(words), false),
+    };
+    if let Some(((count, unit), length)) = span
+        && (ago || words.get(length) == Some(&"ago"))
     {
         let start = subtract_units(today, count, unit)?;
         // `two months ago` does not mean one day, so only a preposition can use it as a bound: `since two months ago`.
@@ -225,12 +230,15 @@ fn parse_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     }
 }
 
-/// Parses a date in digits: `2024-03-15`, `2024-03`, `2024`.
+/// Parses a date in digits: `2024-03-15`, `2024-03`, `2024`, `15.03.2024`, `15/03/2024`.
 fn parse_numeric(words: &[&str]) -> Option<(Period, usize)> {
     let text = *words.first()?;
     let period = |start: NaiveDate, end| Some((Period { start, end, stands_alone: false }, 1));
     if let Some(year) = parse_year(text) {
         return period(NaiveDate::from_ymd_opt(year, 1, 1)?, NaiveDate::from_ymd_opt(year + 1, 1, 1));
+    }
+    if let Some(start) = parse_local_date(text) {
+        return period(start, start.succ_opt());
     }
     let mut parts = text.split('-');
     let (first, second, third) = (parse_year(parts.next()?)?, parts.next()?.parse().ok()?, parts.next());
@@ -242,6 +250,21 @@ fn parse_numeric(words: &[&str]) -> Option<(Period, usize)> {
         }
         _ => None,
     }
+}
+
+/// Parses a date with the year last. With slashes, a number above 12 must show which one is the day.
+fn parse_local_date(text: &str) -> Option<NaiveDate> {
+    let is_dotted = text.contains('.');
+    let parts: Vec<&str> = text.split(if is_dotted { '.' } else { '/' }).collect();
+    let [first, second, year] = parts[..] else { return None };
+    let (first, second): (u32, u32) = (first.parse().ok()?, second.parse().ok()?);
+    let (day, month) = match (first > 12, second > 12) {
+        (true, false) => (first, second),
+        (false, true) if !is_dotted => (second, first),
+        (false, false) if is_dotted || first == second => (first, second),
+        _ => return None,
+    };
+    NaiveDate::from_ymd_opt(parse_year(year)?, month, day)
 }
 
 /// Parses the value of `after:` and `before:` to a date: a year, month, day or RFC 3339 date-time, `today`, `yesterday`, or
@@ -413,6 +436,10 @@ mod tests {
             ("older than two years", "..2024-03-18 4"),
             ("newer than 3 days", "2026-03-15.. 4"),
             ("3 days ago", "2026-03-15..2026-03-16 3"),
+            ("since ago 3 days", "2026-03-15.. 4"),
+            ("since 15.03.2024", "2024-03-15.. 2"),
+            ("on 15/03/2024", "2024-03-15..2024-03-16 2"),
+            ("on 03/15/2024", "2024-03-15..2024-03-16 2"),
             ("since two months ago", "2026-01-18.. 4"),
         ] {
             assert_eq!(check(text).as_deref(), Some(expected), "{text}");
@@ -438,6 +465,9 @@ mod tests {
             "in mar",
             "older than me",
             "in 0000-00",
+            "on 03/04/2024",
+            "on 1.2.3",
+            "ago",
         ] {
             assert_eq!(check(text), None, "{text}");
         }

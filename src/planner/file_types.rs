@@ -28,6 +28,7 @@ enum ExtensionSet {
 const NOUNS: &[(&str, bool, ExtensionSet)] = &[
     ("pdf", true, ExtensionSet::Only(&["pdf"])),
     ("spreadsheet", true, ExtensionSet::Only(SHEETS)),
+    ("worksheet", false, ExtensionSet::Only(SHEETS)),
     ("excel sheet", true, ExtensionSet::Only(EXCEL)),
     ("excel file", true, ExtensionSet::Only(EXCEL)),
     ("excel spreadsheet", true, ExtensionSet::Only(EXCEL)),
@@ -159,6 +160,14 @@ pub(super) fn language_extensions(name: &str) -> Option<&'static [&'static str]>
 /// Returns all names that [`language_extensions`] accepts.
 pub(super) fn language_names() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(name, _)| *name)
+}
+
+/// Whether a word is an extension of known files or a programming language: the type of files in `fichiers csv`.
+pub(super) fn is_type_name(word: &str) -> bool {
+    let is_extension =
+        word.len() > 1 && !is_in_list(AMBIGUOUS_EXTENSIONS, word) && FileKind::from_extension(word) != FileKind::Other;
+    let is_language = language_extensions(word).is_some() && !AMBIGUOUS_LANGUAGES.contains(&word);
+    is_extension || is_language || matches!(word, "pdf" | "pdfs")
 }
 
 /// Parses the longest noun for a file type at the start of `words`.

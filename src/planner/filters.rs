@@ -53,7 +53,7 @@ pub(super) fn read_filters(words: &mut Words, today: NaiveDate, files: bool, fil
         } else {
             folder_filter(words, at, filters)
                 .or_else(|| size_filter(words, at, files, filters))
-                .or_else(|| date_filter(words, at, today, filters))
+                .or_else(|| date_filter(words, at, today, files, filters))
                 .or_else(|| owner_filter(words, at, filters))
         };
         match taken {
@@ -73,7 +73,13 @@ pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
     filters.modified_before = bounds.before.map(text);
 }
 
-fn date_filter(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> Option<(usize, usize)> {
+fn date_filter(
+    words: &Words,
+    at: usize,
+    today: NaiveDate,
+    files: bool,
+    filters: &mut L0Filters,
+) -> Option<(usize, usize)> {
     let (mut bounds, mut length) = dates::parse_bounds(&words.lookahead(at), today)?;
     // Joins two dates into one range: `yesterday and today`.
     if matches!(words.normalized_at(at + length), "and" | "or")
@@ -83,6 +89,11 @@ fn date_filter(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filte
         length += 1 + more;
     }
     let dated = filters.modified_after.is_some() || filters.modified_before.is_some();
+    let verb_last = verb_last_clause(words, at, at + length).filter(|_| files && !dated);
+    if let Some((anchor, end)) = verb_last {
+        set_bounds(filters, if anchor.negated { bounds.complement()? } else { bounds });
+        return Some((anchor.start, end));
+    }
     if dated || !ends_condition(words, at + length) {
         return None;
     }
@@ -94,6 +105,30 @@ fn date_filter(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filte
     }
     set_bounds(filters, if anchor.negated { bounds.complement()? } else { bounds });
     Some((anchor.start, end))
+}
+
+/// Finds the clause around a date with the verb at its end, as in German: `Dateien, die seit gestern geändert wurden`. Returns
+/// its start, and the index of the first word after it.
+fn verb_last_clause(words: &Words, at: usize, end: usize) -> Option<(Anchor, usize)> {
+    const AUXILIARIES: &str = "that i we do did has have had was were is are been itself last only just but";
+    let mut last = end;
+    let mut negated = false;
+    while is_in_list(NEGATIONS, words.normalized_at(last)) {
+        negated = true;
+        last += 1;
+    }
+    if !words.is_foreign() || !is_verb(words.normalized_at(last)) {
+        return None;
+    }
+    last += 1;
+    while is_in_list(AUXILIARIES, words.normalized_at(last)) {
+        last += 1;
+    }
+    let mut start = at;
+    while start > 0 && is_in_list(AUXILIARIES, words.normalized_at(start - 1)) {
+        start -= 1;
+    }
+    (start < at).then_some((Anchor { start: skip_used(words, start), negated }, last))
 }
 
 /// Decides whether the date at `at` is the date of a mail although other words separate it from the noun for mail: after
@@ -213,9 +248,10 @@ fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(u
     if filters.path_glob.is_some() || !is_in_list(PREPOSITIONS, words.normalized_at(at)) {
         return None;
     }
-    let determiner = usize::from(matches!(words.normalized_at(at + 1), "the" | "my" | "our" | "folder" | "directory"));
+    let is_noun = is_folder_noun(words.normalized_at(at + 1));
+    let determiner = usize::from(is_noun || matches!(words.normalized_at(at + 1), "the" | "my" | "our"));
     let (name, end) = named_folder(words, at + 1 + determiner)
-        .filter(|_| !matches!(words.normalized_at(at + 1), "folder" | "directory"))
+        .filter(|_| !is_noun)
         .or_else(|| folder_named(words, at + 1))
         .or_else(|| path_after_preposition(words, at))?;
     filters.path_glob = Some(format!("**/{name}/**"));
@@ -238,35 +274,56 @@ fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
          installation destination source each every which other new empty shared a an this that any system windows \
          node_modules data default";
     let length = (1..=3).find(|it| matches!(words.normalized_at(at + it), "folder" | "directory"))?;
-    let names: Vec<&str> = (at..at + length).map(|it| words.normalized_at(it)).collect();
+    let names: Vec<&str> = (at..at + length).map(|it| words.plain_at(it)).collect();
     let plain =
         names.iter().all(|it| !it.is_empty() && it.chars().all(|it| it.is_alphanumeric() || "-_.&".contains(it)));
-    let verb = names.iter().any(|it| is_in_list(LINK_WORDS, it) || is_in_list(NON_NAMES, it));
+    let verb = (at..at + length)
+        .map(|it| words.normalized_at(it))
+        .any(|it| is_in_list(LINK_WORDS, it) || is_in_list(NON_NAMES, it) || words.is_foreign() && it == "the");
     (plain && !verb).then(|| (names.join("?"), at + length + 1))
 }
 
+/// Beginnings of a folder with its name behind.
+const FOLDER_PHRASES: &[&str] = &[
+    "folder",
+    "the folder",
+    "folder called",
+    "the folder called",
+    "folder named",
+    "the folder named",
+    "directory",
+    "the directory",
+    "the directory called",
+    "the directory named",
+    "the dossier",
+    "the dossier called",
+    "my dossier",
+    "our dossier",
+];
+
 /// Parses `folder contracts` or `the folder called contracts`.
 fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
-    let length = words.match_longest(
-        at,
-        &[
-            "folder",
-            "the folder",
-            "folder called",
-            "the folder called",
-            "folder named",
-            "the folder named",
-            "directory",
-            "the directory",
-            "the directory called",
-            "the directory named",
-        ],
-    )?;
-    let name = words.normalized_at(at + length);
+    let length = words.match_longest(at, FOLDER_PHRASES)?;
+    let named = !is_folder_noun(words.normalized_at(at + length - 1));
+    let mut name_at = at + length;
+    // `la carpeta de contratos`; `la carpeta del abogado` may be a subject to search for.
+    if words.is_foreign() && words.normalized_at(name_at) == "of" && words.normalized_at(name_at + 1) != "the" {
+        name_at += 1;
+    }
+    let name = words.plain_at(name_at);
     let plain = !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || "-_.&/".contains(it));
-    let named = words.normalized_at(at + length - 1) != "folder" && words.normalized_at(at + length - 1) != "directory";
-    (plain && (named || !is_in_list(FOLLOWING_WORDS, name)))
-        .then(|| (name.trim_matches('/').to_string(), at + length + 1))
+    // In French, `le dossier médical` may be a subject to search for, so the name needs a sign that it is one.
+    let is_dossier = words.normalized_at(at + length - 1) == "dossier";
+    let typed = words.0.get(name_at).map_or("", |it| it.text.as_str());
+    let is_marked =
+        typed.starts_with(char::is_uppercase) || typed.contains(['/', '_', '-']) || typed.contains(char::is_numeric);
+    let is_article = words.is_foreign() && is_in_list("the a of in my our that", words.normalized_at(name_at));
+    let is_name = !is_article && (named || !is_in_list(FOLLOWING_WORDS, words.normalized_at(name_at)));
+    (plain && is_name && (!is_dossier || is_marked)).then(|| (name.trim_matches('/').to_string(), name_at + 1))
+}
+
+fn is_folder_noun(word: &str) -> bool {
+    matches!(word, "folder" | "directory" | "dossier")
 }
 
 /// Parses a path after a preposition. After `in`, `from` and `within` the word must clearly be a path, such as `~/notes`.

@@ -5,19 +5,23 @@
 //! | `intent` | one of [`crate::model::INTENTS`]: `search` finds passages; `list` and `count` find files (without `l1_query_text` by metadata alone); `summarize` summarizes; `read_evidence` needs L2, reading page by page |
 //! | `l0_filters` | metadata filters in the question, overridden by the operators of [`syntax`], overridden by the caller's filters |
 //! | `l1_query_text` | text to search for, without operators, conditions, `find me`, `what is`; absent only when files are listed |
+//! | `date_order` | whether the newest or the oldest of equally relevant files come first |
 //! | `l1_threshold` | minimum similarity, only when the question asks for one |
 //! | `requires_l2`, `l2_skills`, `l2_top_k` | for questions about signatures, tables, totals, stamps, scans, forms, images |
 //!
-//! The rules ([`plan_by_rules`]) know English; operators work in any language. Quoted words, `+word` and `-word` are not
+//! The rules ([`plan_by_rules`]) are written for English. `translate` gives them the English words of German, French and
+//! Spanish questions; operators work in any language. Quoted words, `+word` and `-word` are not
 //! metadata filters and have no field in the plan: the code that runs the plan parses them from `raw_user_text` with
 //! [`syntax::parse`], and detects requests for attachments with [`asks_for_attachments`]. This module reads neither the
 //! index nor files.
 
 mod attachment_questions;
+mod date_order;
 mod dates;
 mod file_types;
 mod filters;
 mod l2_skills;
+mod listing;
 mod model_planner;
 #[cfg(test)]
 mod published_tests;
@@ -26,9 +30,12 @@ mod quotations;
 mod rule_planner;
 mod rules;
 mod sizes;
+mod spelling;
 pub mod syntax;
 mod synthetic_plans;
+mod translate;
 mod validate;
+mod vocabulary;
 mod words;
 
 use chrono::NaiveDate;

@@ -197,6 +197,7 @@ fn parse_plan(
         l0_filters: (filters != L0Filters::default()).then_some(filters),
         l1_query_text: text,
         l1_threshold: draft.l1_threshold,
+        date_order: rules.date_order,
         requires_l2,
         l2_top_k: requires_l2.then(|| draft.l2_top_k.unwrap_or(DEFAULT_L2_TOP_K)),
         l2_skills: draft.l2_skills,

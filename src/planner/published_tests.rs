@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::planner::*;
 
 const FIELDS: &[&str] =
-    &["intent", "l0_filters", "l1_query_text", "l1_threshold", "requires_l2", "l2_skills", "l2_top_k"];
+    &["intent", "l0_filters", "l1_query_text", "l1_threshold", "date_order", "requires_l2", "l2_skills", "l2_top_k"];
 
 struct Score {
     questions: usize,

@@ -79,7 +79,7 @@ const SUMMARIZE_PHRASES: &[&str] = &[
     "make a summary of",
 ];
 const DETERMINERS: &str = "all every any some the my our these those of me a an";
-/// Adjectives of files that are skipped, because the planner cannot sort files.
+/// Adjectives of files that are skipped.
 const ADJECTIVES: &str = "recent latest newest new old oldest big biggest large largest small smallest";
 
 /// The parsed start of a question: opening phrase, determiners and a noun for files.
@@ -116,7 +116,13 @@ pub(super) fn parse_head(words: &Words, today: NaiveDate, filters: &mut L0Filter
         at += length;
     }
     head.open_end = at;
-    while is_in_list(DETERMINERS, words.normalized_at(at)) || is_in_list(ADJECTIVES, words.normalized_at(at)) {
+    // The words of an order by date are used already.
+    let is_skipped = |at: usize| {
+        words.is_used(at)
+            || is_in_list(DETERMINERS, words.normalized_at(at))
+            || is_in_list(ADJECTIVES, words.normalized_at(at))
+    };
+    while is_skipped(at) {
         head.is_all |= matches!(words.normalized_at(at), "all" | "every");
         at += 1;
     }

@@ -4,9 +4,10 @@ use chrono::NaiveDate;
 
 use crate::error::{Error, Result};
 use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
+use crate::planner::rules::RuleResult;
 use crate::planner::syntax::{self, Operators};
 use crate::planner::validate::{MAX_QUESTION_BYTES, validate};
-use crate::planner::words::Words;
+use crate::planner::words::{QuestionPart, Words};
 use crate::planner::{dates, rules};
 
 /// Value of [`QueryPlan::planner_model_id`] in plans that the rules made.
@@ -29,7 +30,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     if let Some(problem) = syntax.problems.first() {
         return Err(problem.clone());
     }
-    let reading = rules::apply_rules(Words::new(&pieces), today);
+    let reading = read_question(&pieces, today);
     let filters =
         override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
     // A question of operators alone, such as `ext:pdf`, lists files by metadata.
@@ -45,6 +46,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
         l0_filters: (filters != L0Filters::default()).then_some(filters),
         l1_query_text: text,
         l1_threshold: reading.threshold,
+        date_order: reading.date_order,
         requires_l2: !reading.skills.is_empty(),
         l2_top_k: (!reading.skills.is_empty()).then_some(DEFAULT_L2_TOP_K),
         l2_skills: reading.skills,
@@ -54,6 +56,21 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     };
     validate(&plan)?;
     Ok(plan)
+}
+
+/// Applies the rules to the words of a question. If they find no condition, applies them again with typing errors corrected,
+/// and takes that result if it has a condition for every corrected word.
+fn read_question(pieces: &[QuestionPart], today: NaiveDate) -> RuleResult {
+    let reading = rules::apply_rules(Words::new(pieces), today);
+    if reading.filters != L0Filters::default() {
+        return reading;
+    }
+    let Some((words, typed)) = Words::corrected(pieces) else { return reading };
+    let corrected = rules::apply_rules(words, today);
+    let left = corrected.text.clone().unwrap_or_default();
+    let is_used =
+        |typed: &String| !left.split_whitespace().any(|it| it == typed.trim_end_matches(['?', '.', '!', ',']));
+    if corrected.filters != L0Filters::default() && typed.iter().all(is_used) { corrected } else { reading }
 }
 
 /// Validates the plan in the request, with the request's filters and privacy mode on top.

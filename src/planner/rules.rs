@@ -6,10 +6,11 @@
 
 use chrono::NaiveDate;
 
-use crate::model::L0Filters;
+use crate::model::{DateOrder, L0Filters};
+use crate::planner::dates::Bounds;
 use crate::planner::question_type::{Head, Opening, POLITE_PHRASES, parse_head};
-use crate::planner::words::{Words, is_in_list};
-use crate::planner::{attachment_questions, file_types, filters, l2_skills};
+use crate::planner::words::{Word, Words, is_in_list};
+use crate::planner::{attachment_questions, date_order, file_types, filters, l2_skills, listing};
 
 /// What the rules found in a question without its operators.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +20,7 @@ pub(super) struct RuleResult {
     /// The text to search for; `None` when files are only listed.
     pub(super) text: Option<String>,
     pub(super) threshold: Option<f64>,
+    pub(super) date_order: Option<DateOrder>,
     pub(super) skills: Vec<String>,
 }
 
@@ -101,6 +103,7 @@ const ARTICLES: &str = "the a an";
 /// Applies the rules to the words of a question.
 pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     let mut filters = L0Filters::default();
+    let date_order = date_order::take_date_order(&mut words);
     let mut head = parse_head(&words, today, &mut filters);
     let attached = attachment_questions::find_attachment_request(&words);
     if let Some(span) = attached {
@@ -114,6 +117,10 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     attached.into_iter().for_each(|it| words.mark_used(it.start, it.end));
     let threshold = take_threshold(&mut words);
     let skills = l2_skills::needed_skills(&words, &mut filters);
+    if let Some(bounds) = bare_listing(&words, &head, &filters, today) {
+        filters::set_bounds(&mut filters, bounds);
+        return RuleResult { intent: "list", filters, date_order, ..RuleResult::default() };
+    }
     let text = search_text(&words, &head, &filters.extensions);
     let intent = intent(&head, text.as_deref(), &skills);
     let listed = matches!(intent, "list" | "count");
@@ -122,7 +129,14 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     // If nothing but conditions is left to search for, searches for the words of the conditions.
     let all = || Some(text_from(&words, head.open_end)).filter(|it| !it.is_empty());
     let text = if listed { text } else { text.or_else(all) };
-    RuleResult { intent, filters, text, threshold, skills }
+    RuleResult { intent, filters, text, threshold, date_order, skills }
+}
+
+/// Returns the dates of a question that has no words but those of a date condition; `None` for any other question.
+fn bare_listing(words: &Words, head: &Head, filters: &L0Filters, today: NaiveDate) -> Option<Bounds> {
+    let is_dated = filters.modified_after.is_some() || filters.modified_before.is_some();
+    let is_question = matches!(head.opening, Opening::Count | Opening::Summarize);
+    if is_dated || is_question || head.noun.is_some() { None } else { listing::bare_period(words, today) }
 }
 
 /// Makes mail the file type to search, because an attachment is found in the file of its mail.
@@ -227,7 +241,7 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
         while let Some(length) = left.match_longest(start, CONNECTOR_PHRASES) {
             start += length;
         }
-    } else {
+    } else if !words.is_foreign() {
         while let Some(length) = left.match_longest(start, POLITE_PHRASES) {
             start += length;
         }
@@ -253,8 +267,7 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
         };
         end -= (1..=3).filter_map(tail).max().unwrap_or(0);
     }
-    let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
-    let text = trim_punctuation(&text.join(" "));
+    let text = trim_punctuation(&typed_text(&left.0[start.min(end)..end]));
     // Searches the whole question if every word was stripped, as in `why` or `what is the`.
     let text = if text.is_empty() && head.noun.is_none() { text_from(words, 0) } else { text };
     Some(text).filter(|it| !it.is_empty())
@@ -262,7 +275,12 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
 
 /// Returns the question from word `start` on, including words that became filters.
 fn text_from(words: &Words, start: usize) -> String {
-    trim_punctuation(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
+    trim_punctuation(&typed_text(&words.0[start.min(words.len())..]))
+}
+
+/// Joins words as the user typed them.
+fn typed_text(words: &[Word]) -> String {
+    words.iter().map(|it| it.text.as_str()).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn trim_punctuation(text: &str) -> String {

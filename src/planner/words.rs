@@ -1,5 +1,8 @@
 //! A question as a list of words; each word records whether a rule has turned it into a filter. Pure functions.
 
+use crate::planner::spelling;
+use crate::planner::translate::{self, Dictionary};
+
 /// Maximum number of words that a rule looks ahead; two dates with their conjunction need half as many. Without the limit, a
 /// long question would cost a hundred million steps.
 const LOOKAHEAD_WORDS: usize = 24;
@@ -18,9 +21,20 @@ pub(super) struct Word {
     /// The word as typed, with punctuation.
     pub(super) text: String,
     /// The word in lower case without surrounding punctuation; empty in quoted text, so that no rule matches it.
+    pub(super) plain: String,
+    /// What the rules see: `plain`, or in a question in another language its English translation.
     pub(super) normalized: String,
     /// Whether a rule turned the word into a filter. Such words are not part of the search text.
     pub(super) is_used: bool,
+    /// Whether the question is in another language than English, and `normalized` is a translation.
+    pub(super) is_foreign: bool,
+}
+
+impl Word {
+    /// Returns a word that the user did not type: the second English word for a single typed one.
+    pub(super) fn without_text() -> Word {
+        Word { text: String::new(), plain: String::new(), normalized: String::new(), is_used: false, is_foreign: true }
+    }
 }
 
 /// The words of a question, in order.
@@ -29,12 +43,36 @@ pub(super) struct Words(pub(super) Vec<Word>);
 
 impl Words {
     pub(super) fn new(pieces: &[QuestionPart]) -> Words {
-        let word = |piece: &QuestionPart, text: &str| Word {
-            text: text.to_string(),
-            normalized: if piece.is_quoted { String::new() } else { normalize(text) },
-            is_used: false,
-        };
-        Words(pieces.iter().flat_map(|it| it.text.split_whitespace().map(move |text| word(it, text))).collect())
+        let words = typed_words(pieces);
+        let dictionary = translate::detect_dictionary(&words);
+        Words::translated(words, dictionary)
+    }
+
+    /// Returns the words with typing errors in the words of rules corrected, and the corrected words as typed. `None` if there
+    /// is nothing to correct.
+    pub(super) fn corrected(pieces: &[QuestionPart]) -> Option<(Words, Vec<String>)> {
+        let mut words = typed_words(pieces);
+        let dictionary = translate::detect_dictionary(&words);
+        let corrected = spelling::correct(&mut words, dictionary);
+        let typed: Vec<String> = corrected.iter().map(|it| words[*it].text.clone()).collect();
+        (!typed.is_empty()).then(|| (Words::translated(words, dictionary), typed))
+    }
+
+    fn translated(words: Vec<Word>, dictionary: Option<&Dictionary>) -> Words {
+        match dictionary {
+            Some(dictionary) => Words(translate::translate(words, dictionary)),
+            None => Words(words),
+        }
+    }
+
+    /// Whether the question is in another language than English, see [`translate`].
+    pub(super) fn is_foreign(&self) -> bool {
+        self.0.iter().any(|it| it.is_foreign)
+    }
+
+    /// Returns the word as typed, in lower case without punctuation; an empty string out of bounds.
+    pub(super) fn plain_at(&self, index: usize) -> &str {
+        self.0.get(index).map_or("", |it| it.plain.as_str())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -83,9 +121,26 @@ impl Words {
 
     /// Whether the preposition at `index` begins a condition on files: `over 5 MB`, `before 2020`, `in the x folder`.
     pub(super) fn is_condition(&self, index: usize) -> bool {
-        let folder = (2..6).any(|it| matches!(self.normalized_at(index + it), "folder" | "directory"));
+        let folder = (2..6).any(|it| matches!(self.normalized_at(index + it), "folder" | "directory" | "dossier"));
         self.normalized_at(index + 1).starts_with(|it: char| it.is_ascii_digit()) || folder
     }
+}
+
+/// Returns the words of a question as typed. Rules match none of the quoted ones.
+pub(super) fn typed_words(pieces: &[QuestionPart]) -> Vec<Word> {
+    let word = |piece: &QuestionPart, text: &str| {
+        let plain = if piece.is_quoted { String::new() } else { normalize(text) };
+        Word { text: text.to_string(), normalized: plain.clone(), plain, is_used: false, is_foreign: false }
+    };
+    let mut words: Vec<Word> = Vec::new();
+    for (piece, text) in pieces.iter().flat_map(|it| it.text.split_whitespace().map(move |text| (it, text))) {
+        match words.last_mut() {
+            // French has a blank before `?`, `!` and `:`.
+            Some(last) if !piece.is_quoted && matches!(text, "?" | "!" | ":" | ";" | ".") => last.text.push_str(text),
+            _ => words.push(word(piece, text)),
+        }
+    }
+    words
 }
 
 /// Whether a list of words separated by blanks contains a word; false for an empty word.
@@ -95,8 +150,8 @@ pub(super) fn is_in_list(list: &str, word: &str) -> bool {
 
 fn normalize(text: &str) -> String {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
-    let cut = lower.trim_end_matches([',', ';', ':', '.', '?', '!', ')', ']', '"', '\'']);
-    cut.trim_start_matches(['(', '[', '"', '\'']).to_string()
+    let cut = lower.trim_end_matches([',', ';', ':', '.', '?', '!', ')', ']', '"', '\'', '»', '”', '…']);
+    cut.trim_start_matches(['(', '[', '"', '\'', '¿', '¡', '«', '„', '“']).to_string()
 }
 
 #[cfg(test)]

@@ -150,6 +150,7 @@ pub(crate) mod tests {
             "l0_filters": {"extensions": [".pdf"], "path_glob": "**/contracts/**"},
             "l1_query_text": "IDR contract signed by whom",
             "l1_threshold": 0.82,
+            "date_order": "newest",
             "requires_l2": true,
             "l2_skills": ["pdf_layout"],
             "l2_top_k": 3,
@@ -189,6 +190,7 @@ pub(crate) mod tests {
             ("/l1_threshold", json!("high")),
             ("/privacy_mode", json!("open")),
             ("/l2_skills", json!("ocr_image")),
+            ("/date_order", json!("soon")),
             ("/l0_filters", json!({"colour": "red"})),
             ("/l2_top_k", json!(-1)),
         ] {

@@ -140,8 +140,17 @@ fn explain_score(explain: &serde_json::Value) -> String {
         serde_json::Value::Null => format!("{name} search: not in its results"),
         leg => format!("{name} search: rank {}, {value} {}", leg["rank"], number(&leg[value])),
     };
+    let date_order = &explain["date_order"];
+    let dated = match date_order["date"].as_str() {
+        Some(date) => format!(
+            "; {} first: {date} ({})",
+            date_order["order"].as_str().unwrap_or_default(),
+            date_order["from"].as_str().unwrap_or_default()
+        ),
+        None => String::new(),
+    };
     format!(
-        "{}; {}; cosine {}, with feedback {}; {} more passages; score {} = {}",
+        "{}; {}; cosine {}, with feedback {}; {} more passages; score {} = {}{dated}",
         leg("keyword", "bm25"),
         leg("vector", "cosine"),
         number(&explain["similarity"]),
@@ -202,12 +211,16 @@ warning: 2 files are still to be read
         let explain = serde_json::json!({
             "formula": "f", "keyword": { "rank": 1, "bm25": 7.5 }, "vector": null, "similarity": 0.25, "moved": null,
             "other_chunks": 2, "score": 0.5,
+            "date_order": { "order": "newest", "date": "2025-01-01", "from": "stated in the text" },
         });
         answer.hits[0].metadata.insert("explain".into(), explain);
         let shown = human_answer(&answer, false);
         let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(one_line.contains("keyword search: rank 1, bm25 7.500; vector search: not in its results"), "{shown}");
-        assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
+        assert!(
+            one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f; newest first"),
+            "{shown}"
+        );
     }
 
     #[test]

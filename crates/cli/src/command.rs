@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::output::Printer;
 use crate::{
     ask, audit, bridge, config, corpus, daemon, demo, doctor, files, graph, grep, index, jobs, keys, llm, mcp, pause,
-    read, roots, similar, status, sync, table, vicd_command, view,
+    quality, read, roots, similar, status, sync, table, vicd_command, view,
 };
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Schema(vicd_command::Args),
     /// Indexes a sample folder and asks a few questions through every tier
     Demo(demo::Args),
+    /// Measures how often vic finds the known files and answers of your questions
+    Quality(quality::Args),
     /// Measures parts of vic on this machine
     #[command(disable_help_flag = true)]
     Bench(vicd_command::Args),
@@ -118,6 +120,7 @@ pub(crate) async fn dispatch(command: Command, config: &Config, printer: &mut Pr
         Command::Daemon(args) => daemon::run(args, config, printer).await,
         Command::Demo(args) => demo::run(args, config, printer).await,
         Command::Bench(args) => vicd_command::run_in_vicd("bench", &args, printer),
+        Command::Quality(args) => quality::run(args, config, printer).await,
         Command::Bridge(args) => bridge::run(args, config, printer).await,
         Command::Keys(args) => keys::run(args, config, printer),
         Command::Mcp(args) => mcp::run(&args, printer),
@@ -156,6 +159,8 @@ mod tests {
             vec!["vic", "index", "--wait", "--no-wait"],
             vec!["vic", "pause", "--for", "soon"],
             vec!["vic", "sync", "--timeout", "0"],
+            vec!["vic", "quality"],
+            vec!["vic", "quality", "x.jsonl", "--parallel", "0"],
             vec!["vic", "nonsense"],
         ] {
             assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");

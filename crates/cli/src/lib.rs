@@ -36,6 +36,7 @@ mod mcp;
 pub mod output;
 mod pause;
 mod progress;
+mod quality;
 mod read;
 mod repl;
 mod roots;

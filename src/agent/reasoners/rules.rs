@@ -15,6 +15,7 @@ use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
 use crate::machine::block_in_place;
+use crate::text::function_words;
 
 /// Row limit in the queries that the rules write.
 const QUERY_LIMIT: u32 = 20;
@@ -30,12 +31,8 @@ const MAX_PASSAGE_CHARS: usize = 300;
 const NO_ANSWER: &str = "Nothing that was found answers this.";
 /// Words that introduce a name, as in `node named b`.
 const NAMING_WORDS: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
-/// Words of a question that are not searched.
-const STOP_WORDS: &[&str] = &[
-    "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
-    "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
-    "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
-];
+/// Words by which users ask, which are not searched, as function words are not.
+const REQUEST_WORDS: &[&str] = &["all", "every", "find", "get", "give", "list", "show", "tell"];
 
 /// The stub: a reasoner that follows fixed rules, without a model.
 pub(in crate::agent) struct RuleReasoner;
@@ -119,11 +116,15 @@ fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     words.iter().find_map(|word| named(word)).map(|place| &types[place])
 }
 
-/// Returns the words to search: all except stop words and the name of the type `kind`.
+/// Returns the words to search: all except function words and the name of the type `kind`.
 fn content_words<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
+    let lower: Vec<String> = words.iter().map(|it| it.to_lowercase()).collect();
+    let language = function_words::detect_language(lower.iter().map(String::as_str));
     let carries = |it: &&&str| {
         let lower = it.to_lowercase();
-        !STOP_WORDS.contains(&lower.as_str()) && !kind.is_some_and(|kind| is_type_name(it, kind))
+        !REQUEST_WORDS.contains(&lower.as_str())
+            && !function_words::is_function_word_in(language, &lower)
+            && !kind.is_some_and(|kind| is_type_name(it, kind))
     };
     words.iter().filter(carries).copied().collect()
 }

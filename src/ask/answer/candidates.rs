@@ -28,6 +28,8 @@ const VERBATIM_BONUS: f32 = 4.0;
 const EVIDENCE_BONUS: f32 = 4.0;
 /// Maximum number of characters of a quote of text that a skill found (a form or table); longer text is cut.
 const MAX_EVIDENCE_CHARS: usize = 300;
+/// Maximum difference of score at which a unit of an earlier hit is preferred, in a question for the newest or oldest file.
+const MAX_GAP_IN_DATE_ORDER: f32 = 1.5;
 /// Maximum wait for the vectors of the text units; after that, the units keep the order that their words give.
 const EMBED_TIMEOUT: Duration = Duration::from_millis(1_500);
 
@@ -240,6 +242,15 @@ fn embedded_texts(hits: &[RankedHit], candidates: &[Candidate]) -> Vec<String> {
         texts.push(text.join(" "));
     }
     texts
+}
+
+/// Keeps the units of one hit: the first one with a unit that is nearly as good as the best. The hits of a question for the
+/// newest or oldest file are in that order, so units of later hits would contradict it.
+pub(super) fn keep_first_hit(candidates: &mut Vec<Candidate>) {
+    let Some(best) = candidates.first().map(|it| it.score) else { return };
+    let near = candidates.iter().filter(|it| it.score >= best - MAX_GAP_IN_DATE_ORDER);
+    let first = near.map(|it| it.hit).min().unwrap_or_default();
+    candidates.retain(|it| it.hit == first);
 }
 
 fn sort_by_score(candidates: &mut [Candidate]) {

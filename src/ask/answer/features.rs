@@ -10,6 +10,7 @@ use crate::ask::answer::units::{Unit, UnitForm};
 use crate::ask::answer::{question_kind, value_check};
 use crate::ask::word_runs::{word_key, word_stem};
 use crate::ask::{stop_words, word_runs};
+use crate::text::function_words::Language;
 
 /// Maximum number of content words of a question, because each is a bit of a `u64`; further words are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
@@ -83,6 +84,8 @@ pub(super) struct ParsedQuestion {
     kind: QuestionKind,
     /// The thing to count, if the question asks for a number of things.
     counted: Option<String>,
+    /// Language of the question, by which its stop words and those of the passages are judged.
+    language: Option<Language>,
 }
 
 /// The words that a text shares with a question, as a bit mask of content words, and the number of its other words.
@@ -130,9 +133,11 @@ impl ParsedQuestion {
             mail_field: question_kind::mail_field(typed),
             kind: question_kind::question_kind(typed),
             counted: question_kind::counted_word(typed),
+            language: stop_words::question_language(typed),
         };
         let mut last = None;
-        for word in word_runs::split_words(&plain).filter(|it| !stop_words::is_stop_word(it)) {
+        let language = asked.language;
+        for word in word_runs::split_words(&plain).filter(|it| !stop_words::is_stop_word_in(language, it)) {
             let Some(number) = asked.word_index(word, &weight) else { break };
             if named.contains(word) {
                 asked.exact_names |= 1 << number;
@@ -189,7 +194,7 @@ impl ParsedQuestion {
         for word in word_runs::split_words(&plain) {
             held.count += 1;
             held.words |= self.codes_in(word);
-            if stop_words::is_stop_word(word) {
+            if stop_words::is_stop_word_in(self.language, word) {
                 continue;
             }
             let number = self.keys.iter().position(|it| it == word_stem(word));

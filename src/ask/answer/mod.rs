@@ -131,6 +131,9 @@ impl Asker {
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
             candidates::rerank_by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
         }
+        if question.plan.date_order.is_some() {
+            candidates::keep_first_hit(&mut candidates);
+        }
         let choice = select_quotes::select_quotes(&asked, &question_parts(question, outcome), &candidates);
         (candidates, choice)
     }

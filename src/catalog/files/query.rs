@@ -48,8 +48,26 @@ impl Catalog {
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn search(&self, filter: &FileFilter, limit: usize, offset: usize) -> Result<(Vec<FileRecord>, u64)> {
+        self.search_in_order(filter, limit, offset, "modified_ns DESC, id DESC")
+    }
+
+    /// Returns the first files that match the filter, oldest first, and the total number of matches.
+    ///
+    /// # Errors
+    /// As [`Catalog::search`].
+    pub fn oldest(&self, filter: &FileFilter, limit: usize) -> Result<(Vec<FileRecord>, u64)> {
+        self.search_in_order(filter, limit, 0, "modified_ns, id")
+    }
+
+    fn search_in_order(
+        &self,
+        filter: &FileFilter,
+        limit: usize,
+        offset: usize,
+        order: &str,
+    ) -> Result<(Vec<FileRecord>, u64)> {
         self.database.read(|db| {
-            let ids = self.select_ids(db, filter, "modified_ns DESC, id DESC")?;
+            let ids = self.select_ids(db, filter, order)?;
             let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
             Ok((self.load_records(db, &page)?, ids.len() as u64))
         })

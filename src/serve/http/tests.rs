@@ -132,6 +132,7 @@ fields! {
     query_plan_has_intent: ask("/query_plan/intent") => "search",
     query_plan_has_l1_query_text: ask("/query_plan/l1_query_text") => "who signed?",
     query_plan_has_l1_threshold: ask("/query_plan/l1_threshold") => 0.25,
+    query_plan_has_date_order: ask("/query_plan/date_order") => "newest",
     query_plan_has_requires_l2: ask("/query_plan/requires_l2") => false,
     query_plan_has_l2_skills: ask("/query_plan/l2_skills") => ["ocr_image"],
     query_plan_has_l2_top_k: ask("/query_plan/l2_top_k") => 3,

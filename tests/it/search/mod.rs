@@ -1,8 +1,10 @@
-//! Tests of questions, quotes, citations, file names and printed paths.
+//! Tests of questions, quotes, citations, dates, file names, printed paths and `vic quality`.
 
 pub(crate) mod answer_quality;
 pub(crate) mod citations;
+pub(crate) mod dates;
 pub(crate) mod file_names;
 pub(crate) mod printed_paths;
+pub(crate) mod quality;
 pub(crate) mod questions;
 pub(crate) mod scripts;

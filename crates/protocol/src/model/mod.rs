@@ -58,9 +58,9 @@ pub use graph::{
 };
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub use query::{
-    Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
-    GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,
-    SKILLS, SearchHit, SimilarRequest,
+    Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, DateOrder, GrepMatch,
+    GrepRequest, GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan,
+    ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
 pub use root::{Root, RootId, resolve_in_roots};
 pub use scope::Scope;

@@ -88,6 +88,29 @@ pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evi
 /// L2 skills, which read files in depth: values of [`QueryPlan::l2_skills`].
 pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 
+/// The order by date that a question asks for, as in `the latest version of the lease`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DateOrder {
+    /// The newest first.
+    Newest,
+    /// The oldest first.
+    Oldest,
+}
+
+impl DateOrder {
+    /// Every order.
+    pub const ALL: [DateOrder; 2] = [DateOrder::Newest, DateOrder::Oldest];
+
+    /// Returns the snake_case name of the order.
+    pub fn name(self) -> &'static str {
+        match self {
+            DateOrder::Newest => "newest",
+            DateOrder::Oldest => "oldest",
+        }
+    }
+}
+
 /// The plan of a search, which the librarian (rules or a language model) derives from a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +127,9 @@ pub struct QueryPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub l1_threshold: Option<f64>,
+    /// Which of equally relevant files come first: the newest or the oldest ones. Absent if the date does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date_order: Option<DateOrder>,
     /// Whether L2 skills must run even if the similarity of the hits is high.
     #[serde(default)]
     pub requires_l2: bool,

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::model::{
-    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, ContentHash, Coverage, Document,
-    FileKind, FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
-    PauseReason, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn,
+    Anchor, Answer, AnswerOutcome, AnswerQuote, AskResponse, Block, BlockKind, ContentHash, Coverage, DateOrder,
+    Document, FileKind, FileRecord, FileState, FoundFile, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode,
+    Pause, PauseReason, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, Status, TableCell, TableColumn,
     TableGroup, TableLeftOut, TableResponse, TableRow, TableValue, Upkeep, WatchReport,
 };
 
@@ -20,6 +20,7 @@ pub fn answer(query: &str) -> AskResponse {
             l0_filters: None,
             l1_query_text: Some(query.into()),
             l1_threshold: Some(0.25),
+            date_order: Some(DateOrder::Newest),
             requires_l2: false,
             l2_skills: vec!["ocr_image".into()],
             l2_top_k: Some(3),

@@ -44,6 +44,7 @@ fn plan() -> Value {
         },
         "l1_query_text": "lease of the boathouse ends",
         "l1_threshold": 0.05,
+        "date_order": "newest",
         "requires_l2": true,
         "l2_skills": ["pdf_layout"],
         "l2_top_k": 3,
@@ -107,6 +108,7 @@ fields! {
     query_plan_l0_filters_owner: asked("/query_plan/l0_filters/owner"), |it| *it == owner();
     query_plan_l1_query_text: asked("/query_plan/l1_query_text"), |it| it == "lease of the boathouse ends";
     query_plan_l1_threshold: asked("/query_plan/l1_threshold"), |it| it == 0.05;
+    query_plan_date_order: asked("/query_plan/date_order"), |it| it == "newest";
     query_plan_requires_l2: asked("/query_plan/requires_l2"), |it| it == true;
     query_plan_l2_skills: asked("/query_plan/l2_skills"), |it| *it == json!(["pdf_layout"]);
     query_plan_l2_top_k: asked("/query_plan/l2_top_k"), |it| it == 3;
@@ -184,9 +186,16 @@ fn query_plan_fields_are_validated() {
         let (status, told) = with_plan(&world, field, None);
         assert_eq!((status, &told["error"]["field"]), (400, &json!(format!("plan.{field}"))), "{told}");
     }
-    for field in
-        ["l0_filters", "l1_query_text", "l1_threshold", "requires_l2", "l2_skills", "l2_top_k", "planner_model_id"]
-    {
+    for field in [
+        "l0_filters",
+        "l1_query_text",
+        "l1_threshold",
+        "date_order",
+        "requires_l2",
+        "l2_skills",
+        "l2_top_k",
+        "planner_model_id",
+    ] {
         assert_eq!(with_plan(&world, field, None).0, 200, "{field}");
     }
     for mode in ["local_only", "cloud_reasoning_ok", "cloud_embedding_ok"] {
@@ -195,6 +204,7 @@ fn query_plan_fields_are_validated() {
     for (field, value, named) in [
         ("privacy_mode", json!("open"), "plan.privacy_mode"),
         ("l1_threshold", json!(1.5), "plan.l1_threshold"),
+        ("date_order", json!("soon"), "plan.date_order"),
         ("l2_skills", json!(["teleport"]), "plan.l2_skills"),
         ("l2_top_k", json!(0), "plan.l2_top_k"),
         ("l0_filters", json!({"modified_after": "soon"}), "plan.l0_filters.modified_after"),

@@ -182,6 +182,7 @@ fn plan_with_unknown_skill_is_rejected() {
         l0_filters: None,
         l1_query_text: Some("hive".into()),
         l1_threshold: None,
+        date_order: None,
         requires_l2: true,
         l2_skills: vec!["teleport".into()],
         l2_top_k: None,

@@ -97,6 +97,7 @@ macro_rules! wire_enum {
 
 wire_enum! {
     AnswerOutcome("outcome") { Answered, Passage, Nothing }
+    DateOrder("date_order") { Newest, Oldest }
     PrivacyMode("privacy_mode") { LocalOnly, CloudReasoningOk, CloudEmbeddingOk }
     JobState("state") { Queued, Running, Completed, Failed, Cancelled }
     OcrMode("ocr") { Auto, Never, Always }

@@ -48,12 +48,12 @@ prop_compose! {
 prop_compose! {
     fn plan()(
         intent in ".{0,8}", l0_filters in of(filters()), l1_query_text in of(".{0,8}"), l1_threshold in of(number()),
-        requires_l2 in any::<bool>(), l2_skills in texts(), l2_top_k in of(any::<u32>()), privacy_mode in privacy(),
+        date_order in of(prop::sample::select(&DateOrder::ALL[..])), requires_l2 in any::<bool>(), l2_skills in texts(), l2_top_k in of(any::<u32>()), privacy_mode in privacy(),
         raw_user_text in ".{0,8}", planner_model_id in of(".{0,8}"),
     ) -> QueryPlan {
         QueryPlan {
-            intent, l0_filters, l1_query_text, l1_threshold, requires_l2, l2_skills, l2_top_k, privacy_mode,
-            raw_user_text, planner_model_id,
+            intent, l0_filters, l1_query_text, l1_threshold, date_order, requires_l2, l2_skills, l2_top_k,
+            privacy_mode, raw_user_text, planner_model_id,
         }
     }
 }
