@@ -33,6 +33,8 @@ pub(super) enum DateSource {
     Name,
     /// The time of the last change.
     Modified,
+    /// The time of the last change; but the number of the version decides.
+    Version,
 }
 
 /// A file with what its order by date depends on.
@@ -94,27 +96,33 @@ pub(super) fn order_by_date(files: &[DatedFile], wanted: DateOrder) -> Ordered {
     } else {
         permute(&mut ordered.order, &compared, wanted, |it| files[it].modified_ns);
     }
-    order_versions(&mut ordered.order, files, &compared, wanted);
+    let versions = order_versions(&mut ordered.order, files, &compared, wanted);
     let by_change = dated.len() < 2;
     for index in compared {
         let file = &files[index];
-        let date = file.stated.filter(|_| !by_change).unwrap_or((file.modified(), DateSource::Modified));
+        let date = match file.stated.filter(|_| !by_change) {
+            Some(stated) => stated,
+            None if versions.contains(&index) => (file.modified(), DateSource::Version),
+            None => (file.modified(), DateSource::Modified),
+        };
         ordered.dates.insert(index, date);
     }
     ordered
 }
 
-/// Orders the versions of each document by number, among the places that they have.
-fn order_versions(order: &mut [usize], files: &[DatedFile], compared: &[usize], wanted: DateOrder) {
+/// Orders the versions of each document by number, among the places that they have. Returns their indices.
+fn order_versions(order: &mut [usize], files: &[DatedFile], compared: &[usize], wanted: DateOrder) -> Vec<usize> {
     let mut families: HashMap<&str, Vec<usize>> = HashMap::new();
     for index in compared {
         if let Some((name, _)) = &files[*index].version {
             families.entry(name).or_default().push(*index);
         }
     }
-    for members in families.into_values().filter(|it| it.len() > 1) {
-        permute(order, &members, wanted, |it| files[it].version.as_ref().map(|(_, number)| number.clone()));
+    families.retain(|_, members| members.len() > 1);
+    for members in families.values() {
+        permute(order, members, wanted, |it| files[it].version.as_ref().map(|(_, number)| number.clone()));
     }
+    families.into_values().flatten().collect()
 }
 
 /// Sorts these files by a key, among the places that they have. Files with equal keys keep their order.
@@ -134,6 +142,7 @@ pub(super) fn describe(hit: &mut SearchHit, wanted: DateOrder, (date, source): (
         DateSource::Text => "stated in the text",
         DateSource::Name => "stated in the name",
         DateSource::Modified => "last change",
+        DateSource::Version => "last change; ordered by version",
     };
     let separator = if hit.reasoning.is_empty() { "" } else { "; " };
     hit.reasoning.push_str(&format!("{separator}{} first: {date} ({from})", wanted.name()));
@@ -335,6 +344,8 @@ mod tests {
             file("other.txt", "x", 5),
         ];
         assert_eq!(newest(&files), [1, 2, 0, 3]);
+        let dates = order_by_date(&files, DateOrder::Newest).dates;
+        assert_eq!((dates[&0].1, dates[&3].1), (DateSource::Version, DateSource::Modified));
         let texts =
             ["Mooring agreement, version 2.1.", "Mooring agreement, version 2.", "Mooring agreement, version 3."];
         let files: Vec<DatedFile> = texts.iter().map(|it| file("x.txt", it, 5)).collect();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use vic_protocol::client::Client;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
-use vic_protocol::model::{AskRequest, ResponseStats};
+use vic_protocol::model::{AskRequest, AskResponse, ResponseStats};
 
 use super::metrics::{self, TOP};
 use super::questions::KnownQuestion;
@@ -112,16 +112,8 @@ async fn ask_one(
     question: &KnownQuestion,
     settings: &Settings,
 ) -> Result<(QuestionResult, Option<ResponseStats>)> {
-    let request = AskRequest {
-        query: question.text.clone(),
-        warehouse_root: settings.root.clone(),
-        limit: Some(settings.limit),
-        ..AskRequest::default()
-    };
     let begun = Instant::now();
-    // The ranking of a search is that of an answer. A search is faster, because it makes no quotes.
-    let needs_quotes = !question.answers.is_empty() || question.has_no_answer();
-    let response = if needs_quotes { client.ask(request).await } else { client.search(request).await };
+    let response = answer(client, question, settings).await;
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
     match response {
         Ok(response) => {
@@ -133,6 +125,26 @@ async fn ask_one(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns the hits of a question, and the quotes if they are measured.
+async fn answer(client: &Client, question: &KnownQuestion, settings: &Settings) -> Result<AskResponse> {
+    let request = |limit: Option<u32>| AskRequest {
+        query: question.text.clone(),
+        warehouse_root: settings.root.clone(),
+        limit,
+        ..AskRequest::default()
+    };
+    // A search ranks as a question does, and is faster, because it makes no quotes.
+    if question.answers.is_empty() && !question.has_no_answer() {
+        return client.search(request(Some(settings.limit))).await;
+    }
+    // The outcome of an answer depends on the number of hits, so it is measured with that of `vic ask`.
+    let mut response = client.ask(request(None)).await?;
+    if !question.files.is_empty() {
+        response.hits = client.search(request(Some(settings.limit))).await?.hits;
+    }
+    Ok(response)
 }
 
 fn rejected(question: &KnownQuestion, milliseconds: f64, error: String) -> QuestionResult {
