@@ -66,12 +66,13 @@ test-models: tools build models ## Builds a real language model server (llama.cp
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
 .PHONY: test-milvus
-test-milvus: tools build models ## Runs the tests of the store, and of a daemon with its index there, against Milvus Lite (pip)
+test-milvus: tools build models ## Tests the index in Milvus Lite, and the client with a full server of Milvus (pip)
 	@models/milvus.sh
 	@source models/tools.env && export PATH="$$VIC_MODELS_DIR/milvus/bin:$$PATH" VIC_TEST_MILVUS_LITE="$$VIC_MODELS_DIR/milvus/bin/milvus-lite" && \
 	  cargo test --release --package vic-milvus -- --ignored --test-threads 1 lite && \
 	  cargo test --release --lib -- --ignored --test-threads 1 milvus_lite && \
-	  cargo test --release --test it -- --ignored --test-threads 1 milvus::
+	  cargo test --release --test it -- --ignored --test-threads 1 milvus:: && \
+	  tests/milvus_behaviour.sh && tests/milvus_server.sh
 
 .PHONY: test-mcp
 test-mcp: build models ## Runs the conformance suite and the inspector of the Model Context Protocol (npm, needs the network)

@@ -179,6 +179,7 @@ impl Service for Daemon {
             degraded.extend(self.facts.warnings.iter().cloned());
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
+            degraded.extend(store.warning.map(String::from));
             let told = store.upkeep_error.map(|error| format!("maintenance of the index failed: {error}"));
             // Omits the store's problem if the index has already reported the same problem with a hint.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));

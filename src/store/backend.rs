@@ -58,6 +58,8 @@ pub struct StoreStats {
     pub upkeep_now: Option<&'static str>,
     /// Error of the last maintenance, if that failed.
     pub upkeep_error: Option<String>,
+    /// Why answers may lack text at the moment, if they may.
+    pub warning: Option<&'static str>,
 }
 
 impl StoreStats {

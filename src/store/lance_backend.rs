@@ -252,6 +252,7 @@ impl Store for LanceStore {
             unindexed_rows: indexes::unindexed_rows(&self.published).await.on("read", &self.dir)?,
             upkeep_now: upkeep.now,
             upkeep_error: upkeep.error,
+            warning: None,
         })
     }
 }

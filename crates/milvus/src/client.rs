@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, Origin};
 use crate::generated::common::ClientInfo;
 use crate::generated::milvus::milvus_service_client::MilvusServiceClient;
 use crate::generated::milvus::{CheckHealthRequest, ConnectRequest, GetVersionRequest};
+use crate::lite_connection::{self, Loaded};
 use crate::reply::Reply;
 use crate::retry::Attempts;
 use crate::settings::{MAX_MESSAGE_BYTES, Settings, Token};
@@ -47,6 +48,7 @@ struct Inner {
     address: Arc<str>,
     authorization: Option<MetadataValue<Ascii>>,
     version: Version,
+    loaded: Loaded,
 }
 
 /// What is special about one call.
@@ -73,24 +75,18 @@ impl Client {
         let endpoint = endpoint(&settings).map_err(|why| origin.invalid(why))?;
         let authorization =
             settings.token.as_ref().map(authorization).transpose().map_err(|why| origin.invalid(why))?;
-        let stub = Stub::new(endpoint.connect_lazy())
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let Settings { token, read_timeout, write_timeout, .. } = settings;
-        let inner = Inner { stub, token, address, authorization, version: Version::parse("") };
+        let Settings { token, read_timeout, write_timeout, connected, .. } = settings;
+        let (stub, loaded) = (stub(endpoint.connect_lazy()), Loaded::default());
+        let inner = Inner { stub, token, address, authorization, version: Version::parse(""), loaded };
         let mut client = Self { inner: Arc::new(inner), read_timeout, write_timeout };
         let version = client.ask_version().await?;
         if let Some(inner) = Arc::get_mut(&mut client.inner) {
+            if version.is_lite() {
+                inner.stub = self::stub(lite_connection::connect_lazy(&endpoint, inner.loaded.clone(), connected));
+            }
             inner.version = version;
         }
         Ok(client)
-    }
-
-    /// The same connection with other limits of a call: a user who waits for an answer wants to know sooner than a
-    /// batch that the server is away.
-    #[must_use]
-    pub fn with_timeouts(&self, read_timeout: Duration, write_timeout: Duration) -> Self {
-        Self { inner: self.inner.clone(), read_timeout, write_timeout }
     }
 
     /// The version that the server stated when the client connected.
@@ -101,6 +97,11 @@ impl Client {
     /// What a server of this version can do.
     pub fn features(&self) -> Features {
         self.inner.version.features()
+    }
+
+    /// The collections that are loaded, and opened again after a restart of Milvus Lite.
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.inner.loaded
     }
 
     /// The address of the server.
@@ -177,12 +178,16 @@ impl Client {
             let why = format!("the request has {size} bytes, and the limit is {MAX_MESSAGE_BYTES}");
             return Err(self.origin(call.name).error(ErrorKind::TooLarge(why)));
         }
-        let mut attempts = Attempts::until(call.deadline);
+        let (mut attempts, mut earlier) = (Attempts::until(call.deadline), None);
         loop {
             let failure = match self.attempt(call, request.clone(), &send).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
+            if failure.kind == ErrorKind::TimedOut {
+                // An earlier attempt says why there was not enough time.
+                return Err(self.error(call, earlier.unwrap_or(failure)));
+            }
             match failure.retry {
                 Retry::Never => return Err(self.error(call, failure)),
                 Retry::AfterLoad if call.loads => self.load_again(call).await?,
@@ -191,6 +196,7 @@ impl Client {
             if !attempts.wait().await {
                 return Err(self.error(call, failure));
             }
+            earlier = Some(failure);
         }
     }
 
@@ -267,6 +273,10 @@ impl fmt::Debug for Client {
 /// The server logs it. The host clock may be wrong, so that the local time stays out.
 fn client_info() -> ClientInfo {
     ClientInfo { sdk_type: "vic".to_string(), sdk_version: env!("CARGO_PKG_VERSION").to_string(), ..Default::default() }
+}
+
+fn stub(channel: Channel) -> Stub {
+    Stub::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 fn endpoint(settings: &Settings) -> std::result::Result<Endpoint, String> {

@@ -1,9 +1,12 @@
 //! Calls about whole collections.
 
+use std::time::Duration;
+
 use prost::Message;
+use tokio::time::Instant;
 
 use crate::Result;
-use crate::client::{Client, Stub};
+use crate::client::{Call, Client, Stub};
 use crate::collection_schema::{self, Collection, Schema};
 use crate::generated::common::ConsistencyLevel;
 use crate::generated::milvus::{
@@ -34,15 +37,15 @@ impl Client {
         Ok(self.call(call, ShowCollectionsRequest::default(), send).await?.collection_names)
     }
 
-    /// Describes the collection with this name or alias.
+    /// Describes the collection with this name or alias, and waits at most `wait`: the first request for a collection makes
+    /// Milvus Lite read all its rows.
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none, `Malformed` if the reply has no schema, and the errors of a call, within
-    /// `read_timeout`.
-    pub async fn describe_collection(&self, name: &str) -> Result<Collection> {
+    /// `NotFound` if there is none, `Malformed` if the reply has no schema, and the errors of a call.
+    pub async fn describe_collection(&self, name: &str, wait: Duration) -> Result<Collection> {
         let request = DescribeCollectionRequest { collection_name: name.to_string(), ..Default::default() };
-        let call = self.reading("DescribeCollection", name);
+        let call = Call { name: "DescribeCollection", subject: name, deadline: Instant::now() + wait, loads: false };
         let send = |mut stub: Stub, request| async move { stub.describe_collection(request).await };
         let reply = self.call(call, request, send).await?;
         let schema = reply.schema.ok_or_else(|| self.origin(call.name).malformed("the schema is missing"))?;
@@ -86,6 +89,7 @@ impl Client {
     pub async fn drop_collection(&self, name: &str) -> Result<()> {
         let request = DropCollectionRequest { collection_name: name.to_string(), ..Default::default() };
         let send = |mut stub: Stub, request| async move { stub.drop_collection(request).await };
+        self.loaded().remove(name);
         self.call(self.writing("DropCollection", name), request, send).await.map(drop)
     }
 }

@@ -17,7 +17,6 @@ enum Node {
     Compare(&'static str, &'static str, Literal),
     In(&'static str, Vec<Literal>),
     StartsWith(&'static str, String),
-    ContainsAll(&'static str, Vec<i64>),
     Not(Box<Node>),
     All(Vec<Node>),
     Any(Vec<Node>),
@@ -39,11 +38,6 @@ impl Filter {
         }
     }
 
-    /// The field has this text.
-    pub fn eq_text(field: &'static str, value: impl Into<String>) -> Self {
-        Self(Node::Compare(field, "==", Literal::Text(value.into())))
-    }
-
     /// The field has one of these numbers. Of none, no row matches.
     pub fn in_ints(field: &'static str, values: impl IntoIterator<Item = i64>) -> Self {
         let (least, rest): (Vec<_>, Vec<_>) = values.into_iter().partition(|&value| value == i64::MIN);
@@ -59,7 +53,8 @@ impl Filter {
         let values: Vec<_> = values.into_iter().map(|value| Literal::Text(value.into())).collect();
         if values.is_empty() {
             // Servers differ on an empty list.
-            return Self::eq_text(field, "").and(Self(Node::Compare(field, "!=", Literal::Text(String::new()))));
+            let compare = |operator| Self(Node::Compare(field, operator, Literal::Text(String::new())));
+            return compare("==").and(compare("!="));
         }
         Self(Node::In(field, values))
     }
@@ -76,31 +71,12 @@ impl Filter {
         Self(Node::Compare(field, ">=", Literal::Number(range.start))).and(below)
     }
 
-    /// The number of the field is this one or a higher one.
-    pub fn at_least(field: &'static str, value: i64) -> Self {
-        // Every number is above the least one, which has no literal.
-        Self(Node::Compare(field, ">=", Literal::Number(value.max(i64::MIN + 1)))).or_least(field, value)
-    }
-
-    /// The number of the field is this one or a lower one.
-    pub fn at_most(field: &'static str, value: i64) -> Self {
-        if value == i64::MIN {
-            return Self::eq_int(field, value);
-        }
-        Self(Node::Compare(field, "<=", Literal::Number(value)))
-    }
-
     /// The text of the field begins with the prefix.
     ///
     /// A prefix with `%` or `_` becomes a range of texts: beside a condition on a list, Milvus Lite finds nothing with an
     /// escape in `like`.
     pub fn starts_with(field: &'static str, prefix: impl Into<String>) -> Self {
         Self(Node::StartsWith(field, prefix.into()))
-    }
-
-    /// The list of the field has all these numbers. An empty list of numbers is in every list.
-    pub fn contains_all(field: &'static str, values: impl IntoIterator<Item = i64>) -> Self {
-        Self(Node::ContainsAll(field, values.into_iter().collect()))
     }
 
     /// Both match.
@@ -132,10 +108,6 @@ impl Filter {
         Self(Node::Not(Box::new(self.0)))
     }
 
-    fn or_least(self, field: &'static str, value: i64) -> Self {
-        if value == i64::MIN { self.or(Self::eq_int(field, value)) } else { self }
-    }
-
     fn no_number(field: &'static str) -> Self {
         let compare = |operator| Self(Node::Compare(field, operator, Literal::Number(0)));
         compare("<").and(compare(">"))
@@ -164,9 +136,6 @@ impl fmt::Display for Node {
             Self::Compare(field, operator, value) => write!(f, "{field} {operator} {value}"),
             Self::In(field, values) => write!(f, "{field} in [{}]", list(values)),
             Self::StartsWith(field, prefix) => write_prefix(f, field, prefix),
-            // An empty list is a syntax error to Milvus 2.3.5.
-            Self::ContainsAll(field, values) if values.is_empty() => write!(f, "array_length({field}) != -1"),
-            Self::ContainsAll(field, values) => write!(f, "array_contains_all({field}, [{}])", list(values)),
             Self::Not(node) => write!(f, "not ({node})"),
             Self::All(nodes) => write_joined(f, nodes, " and "),
             Self::Any(nodes) => write_joined(f, nodes, " or "),
@@ -246,7 +215,7 @@ mod tests {
         let cases = [
             (Filter::eq_int("id", -7), "id == -7"),
             (Filter::eq_int("id", i64::MIN), "id < -9223372036854775807"),
-            (Filter::eq_text("path", "a\"b\\c\n"), r#"path == "a\"b\\c\n""#),
+            (Filter::in_texts("path", ["a\"b\\c\n"]), r#"path in ["a\"b\\c\n"]"#),
             (Filter::in_ints("id", [1, 2]), "id in [1, 2]"),
             (Filter::in_ints("id", [i64::MIN, 2]), "(id in [2]) or (id < -9223372036854775807)"),
             (Filter::in_ints("id", []), "(id < 0) and (id > 0)"),
@@ -256,8 +225,6 @@ mod tests {
             (Filter::range("t", 5..5), "(t < 0) and (t > 0)"),
             (Filter::starts_with("path", "/home/"), r#"path like "/home/%""#),
             (Filter::starts_with("path", "a_b"), r#"(path >= "a_b") and (path < "a_c")"#),
-            (Filter::contains_all("dirs", [3, 4]), "array_contains_all(dirs, [3, 4])"),
-            (Filter::contains_all("dirs", []), "array_length(dirs) != -1"),
             (Filter::eq_int("a", 1).and(Filter::eq_int("b", 2)).not(), "not ((a == 1) and (b == 2))"),
         ];
         for (filter, text) in cases {
@@ -296,9 +263,9 @@ mod tests {
     proptest! {
         #[test]
         fn text_comes_back_exactly(value in "(\\PC|[\"'\\\\%_\n\r\t\u{0}]| or | and |==|[\\[\\](),]){0,40}") {
-            let text = Filter::eq_text("f", value.clone()).to_string();
-            let (read, rest) = read_literal(text.strip_prefix("f == ").unwrap()).unwrap();
-            prop_assert_eq!((read.as_str(), rest), (value.as_str(), ""));
+            let text = Filter::in_texts("f", [value.clone()]).to_string();
+            let (read, rest) = read_literal(text.strip_prefix("f in [").unwrap()).unwrap();
+            prop_assert_eq!((read.as_str(), rest), (value.as_str(), "]"));
         }
 
         #[test]

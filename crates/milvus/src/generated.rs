@@ -1173,13 +1173,6 @@ pub struct LoadCollectionRequest {
     >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseCollectionRequest {
-    #[prost(string, tag = "2")]
-    pub db_name: ::prost::alloc::string::String,
-    #[prost(string, tag = "3")]
-    pub collection_name: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShowCollectionsRequest {
     #[prost(string, tag = "2")]
     pub db_name: ::prost::alloc::string::String,
@@ -1755,35 +1748,6 @@ pub mod milvus_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        pub async fn release_collection(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReleaseCollectionRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::super::common::Status>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/milvus.proto.milvus.MilvusService/ReleaseCollection",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "milvus.proto.milvus.MilvusService",
-                        "ReleaseCollection",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
         pub async fn describe_collection(
             &mut self,
             request: impl tonic::IntoRequest<super::DescribeCollectionRequest>,
@@ -2298,13 +2262,6 @@ pub mod milvus_service_server {
             tonic::Response<super::super::common::Status>,
             tonic::Status,
         >;
-        async fn release_collection(
-            &self,
-            request: tonic::Request<super::ReleaseCollectionRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::super::common::Status>,
-            tonic::Status,
-        >;
         async fn describe_collection(
             &self,
             request: tonic::Request<super::DescribeCollectionRequest>,
@@ -2663,52 +2620,6 @@ pub mod milvus_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = LoadCollectionSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/milvus.proto.milvus.MilvusService/ReleaseCollection" => {
-                    #[allow(non_camel_case_types)]
-                    struct ReleaseCollectionSvc<T: MilvusService>(pub Arc<T>);
-                    impl<
-                        T: MilvusService,
-                    > tonic::server::UnaryService<super::ReleaseCollectionRequest>
-                    for ReleaseCollectionSvc<T> {
-                        type Response = super::super::common::Status;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::ReleaseCollectionRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as MilvusService>::release_collection(&inner, request)
-                                    .await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = ReleaseCollectionSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

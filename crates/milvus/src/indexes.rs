@@ -11,7 +11,6 @@ use crate::error::{ErrorKind, clean};
 use crate::generated::common::{IndexState, LoadState};
 use crate::generated::milvus::{
     CreateIndexRequest, DescribeIndexRequest, GetLoadStateRequest, IndexDescription, LoadCollectionRequest,
-    ReleaseCollectionRequest,
 };
 use crate::search::{Metric, json_object};
 
@@ -128,16 +127,8 @@ impl Client {
         while !self.is_loaded_until(name, deadline).await? {
             self.pause(&mut poll, deadline, call.name).await?;
         }
+        self.loaded().add(name);
         Ok(())
-    }
-
-    /// Whether a collection can be searched.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` if there is none, and the errors of a call, within `read_timeout`.
-    pub async fn is_loaded(&self, name: &str) -> Result<bool> {
-        self.is_loaded_until(name, self.reading("GetLoadState", name).deadline).await
     }
 
     async fn is_loaded_until(&self, name: &str, deadline: Instant) -> Result<bool> {
@@ -150,17 +141,6 @@ impl Client {
             }
             state => Ok(state == Ok(LoadState::Loaded)),
         }
-    }
-
-    /// Removes a collection from the memory of the server. The next read loads it again.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` if there is none, and the errors of a call, within `write_timeout`.
-    pub async fn release_collection(&self, name: &str) -> Result<()> {
-        let request = ReleaseCollectionRequest { collection_name: name.into(), ..Default::default() };
-        let send = |mut stub: Stub, request| async move { stub.release_collection(request).await };
-        self.call(self.writing("ReleaseCollection", name), request, send).await.map(drop)
     }
 
     /// Waits before the next question.

@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! `settings`, `version` and `error` come first; `column`, `convert`, `collection_schema` and `filter` are the values that travel;
-//! `client` sends and retries; `collections`, `indexes`, `rows`, `search` and `aliases` are its calls. `mock` is a server
+//! `client` sends and retries, over `lite_connection` to Milvus Lite; `collections`, `indexes`, `rows`, `search` and `aliases` are its calls. `mock` is a server
 //! for tests.
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod collection_schema;
 mod filter;
 mod retry;
 mod reply;
+mod lite_connection;
 mod client;
 mod collections;
 mod indexes;
@@ -50,7 +51,7 @@ pub use filter::Filter;
 pub use indexes::IndexParams;
 pub use rows::{Guarantee, MAX_ROWS, Mutation};
 pub use search::{Hits, Metric, Search, Vector};
-pub use settings::{MAX_MESSAGE_BYTES, Settings, Token};
+pub use settings::{MAX_MESSAGE_BYTES, OnConnect, Settings, Token};
 pub use version::{Features, Version};
 
 /// The result of a call to Milvus.

@@ -1,6 +1,7 @@
 //! How the client reaches the server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The largest request and the largest reply, in bytes. The server's own default limit of a message is 64 MiB.
@@ -34,6 +35,27 @@ impl fmt::Debug for Token {
     }
 }
 
+/// A function to call after each new connection to Milvus Lite, when the collections that the client has loaded are open.
+#[derive(Clone)]
+pub struct OnConnect(Arc<dyn Fn() + Send + Sync>);
+
+impl OnConnect {
+    /// Wraps the function, which must not block.
+    pub fn new(function: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+
+    pub(crate) fn call(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for OnConnect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnConnect")
+    }
+}
+
 /// Where the server is, and how long the client waits for it.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -49,6 +71,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Limit of a call that writes, with its retries.
     pub write_timeout: Duration,
+    /// What to call after each new connection to Milvus Lite.
+    pub connected: Option<OnConnect>,
 }
 
 impl Settings {
@@ -61,6 +85,7 @@ impl Settings {
             connect_timeout: CONNECT_TIMEOUT,
             read_timeout: READ_TIMEOUT,
             write_timeout: WRITE_TIMEOUT,
+            connected: None,
         }
     }
 }

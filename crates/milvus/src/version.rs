@@ -14,8 +14,6 @@ pub struct Version {
 pub struct Features {
     /// Sparse vectors, and an inverted index of them: Milvus 2.4, Milvus Lite 3.
     pub has_sparse: bool,
-    /// Fields of arrays and `array_contains_all`: Milvus 2.3.2, Milvus Lite 3.
-    pub has_array_filter: bool,
     /// The index type `INVERTED` for numbers and text: Milvus 2.4, Milvus Lite 3.
     pub has_inverted_index: bool,
     /// The index type `HNSW`: Milvus, Milvus Lite 3.
@@ -55,7 +53,6 @@ impl Version {
         let since = |server: (u32, u32, u32)| numbers >= if is_lite { (3, 0, 0) } else { server };
         Features {
             has_sparse: since((2, 4, 0)),
-            has_array_filter: since((2, 3, 2)),
             has_inverted_index: since((2, 4, 0)),
             has_hnsw: since((2, 0, 0)),
             keeps_description: !is_lite,
@@ -107,7 +104,6 @@ mod tests {
         let sparse = |text: &str| Version::parse(text).features().has_sparse;
         assert!(sparse("milvus_lite-3.2.2") && sparse("2.4.0") && sparse("master"));
         assert!(!sparse("v2.3.5-lite") && !sparse("milvus_lite-2.5.1"));
-        assert!(Version::parse("v2.3.5-lite").features().has_array_filter);
         assert!(!Version::parse("milvus_lite-3.2.2").features().keeps_description);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use vic_milvus::{Client, Collection, ErrorKind, IndexParams, Metric, Schema, Settings, Token};
+use vic_milvus::{Client, Collection, ErrorKind, IndexParams, Metric, OnConnect, Schema, Settings, Token};
 
 use crate::catalog::{StoreLedger, quarantine_database};
 use crate::config::{Config, VectorConfig};
@@ -23,7 +23,7 @@ use crate::store::lance_backend::LanceBackend;
 use crate::store::milvus::errors::from_client;
 use crate::store::milvus::lite::{self, LiteServer};
 use crate::store::milvus::rows::{self, VECTOR, WORDS};
-use crate::store::milvus::table::MilvusStore;
+use crate::store::milvus::table::{MilvusStore, READ_TIMEOUT};
 
 /// Directory below `VIC_DB_PATH` with the ledgers and the local keyword index.
 const DIRECTORY: &str = "milvus";
@@ -44,8 +44,6 @@ const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 const LOAD_TIMEOUT: Duration = Duration::from_secs(600);
 /// Timeout of a write with its retries; long, because the server may restart meanwhile.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Timeout of a read with its retries; short, because a user waits.
-const READ_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Why a backend is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +128,9 @@ impl MilvusBackend {
         };
         let mut store = MilvusStore::new(self.client.clone(), collection, dimension, ledger, local_keywords)?;
         store.lite = self.lite.clone();
+        if let Some(lite) = &self.lite {
+            lite.running().allow_others();
+        }
         store.has_lost_rows.store(has_lost_rows, Ordering::Relaxed);
         store.repair().await?;
         Ok(store)
@@ -158,7 +159,7 @@ impl MilvusBackend {
 
     /// Checks that a collection has the fields of vic.
     async fn check_fields(&self, collection: &str, dimension: usize) -> Result<Collection> {
-        let found = self.client.describe_collection(collection).await.map_err(from_client)?;
+        let found = self.client.describe_collection(collection, LOAD_TIMEOUT).await.map_err(from_client)?;
         let wanted = rows::fields(dimension, self.client.features().has_sparse);
         let names = |fields: &[vic_milvus::Field]| fields.iter().map(|it| it.name.clone()).collect::<BTreeSet<_>>();
         let problem = match found.dim(VECTOR) {
@@ -330,14 +331,19 @@ async fn start_lite(dir: &Path, purpose: Use) -> Result<(Client, Option<Arc<Lite
         }
         if has_daemon {
             return Err(Error::new(ErrorCode::Unavailable, "the milvus-lite of the running daemon was not found")
-                .hint("stop the daemon, then run `vic doctor` again"));
+                .hint("wait until the daemon has opened the index, or stop it; then run `vic doctor` again"));
         }
     }
     let owned = dir.to_owned();
     let server = tokio::task::spawn_blocking(move || LiteServer::start(&owned)).await.map_err(Error::internal)??;
     let since = Instant::now();
+    let running = server.running().clone();
+    let settings = Settings {
+        connected: Some(OnConnect::new(move || running.note_connection())),
+        ..lite_settings(server.address())
+    };
     loop {
-        match Client::connect(lite_settings(server.address())).await {
+        match Client::connect(settings.clone()).await {
             Ok(client) => return Ok((client, Some(Arc::new(server)))),
             Err(error) if since.elapsed() > START_TIMEOUT || server.starts() > MAX_STARTS => {
                 let text =

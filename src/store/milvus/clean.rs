@@ -97,8 +97,7 @@ impl MilvusStore {
     ) -> Result<bool> {
         let mut fields = IDS.to_vec();
         fields.extend(self.has_words().then_some(WORDS));
-        let found = self.client.query(&self.collection, Some(filter), &fields, MAX_ROWS, guarantee).await;
-        let rows = found.map_err(from_client)?;
+        let rows = self.query(filter, &fields, guarantee).await?;
         let ids = row_ids(&rows)?;
         let words = if self.has_words() { rows.sparse_vectors(WORDS).map_err(from_client)? } else { &[] };
         let (mut keys, mut seen) = (Vec::new(), HashSet::new());
@@ -129,7 +128,7 @@ impl MilvusStore {
     /// with lost rows lose their other rows too, so that the comparison with the catalog finds them. The caller holds the
     /// writer lock, and no file is unclean.
     pub(super) async fn reconcile(&self) -> Result<()> {
-        let count = self.client.count(&self.collection, None, Guarantee::Strong).await.map_err(from_client)?;
+        let count = self.count().await?;
         let valid = self.live().chunk_count();
         if count == valid && self.is_compared() {
             return Ok(());
@@ -155,8 +154,8 @@ impl MilvusStore {
     async fn confirm_lost(&self, files: Vec<FileId>) -> Result<Vec<FileId>> {
         let mut found = BTreeMap::<FileId, HashSet<RowId>>::new();
         for part in self.parts_of(&files) {
-            let rows = self.client.query(&self.collection, Some(&part), &IDS, MAX_ROWS, Guarantee::Strong).await;
-            for id in row_ids(&rows.map_err(from_client)?)?.into_iter().filter(|it| it.is_live(&self.live())) {
+            let rows = self.query(&part, &IDS, Guarantee::Strong).await?;
+            for id in row_ids(&rows)?.into_iter().filter(|it| it.is_live(&self.live())) {
                 found.entry(id.file_id).or_default().insert(id);
             }
         }
@@ -191,8 +190,7 @@ impl MilvusStore {
         let mut past = FileId::MAX;
         loop {
             let filter = Filter::range(FILE, from..past);
-            let rows = self.client.query(&self.collection, Some(&filter), &IDS, MAX_ROWS, self.guarantee()).await;
-            let ids = row_ids(&rows.map_err(from_client)?)?;
+            let ids = row_ids(&self.query(&filter, &IDS, self.guarantee()).await?)?;
             if ids.len() < MAX_ROWS {
                 return Ok(Some((ids, past)));
             }
@@ -206,15 +204,14 @@ impl MilvusStore {
     }
 
     async fn ids_of_large_file(&self, file_id: FileId) -> Result<Vec<RowId>> {
-        let step = (MAX_ROWS / 4) as i64;
-        let (mut ids, mut first) = (Vec::new(), 0);
-        let past = self.live().runs(file_id).iter().map(|it| i64::from(it.ordinals.end)).max().unwrap_or(0);
-        while first <= past {
-            let last = if first + step > past { i64::MAX } else { first + step };
-            let filter = Filter::eq_int(FILE, file_id).and(Filter::range(ORDINAL, first..last));
-            let rows = self.client.query(&self.collection, Some(&filter), &IDS, MAX_ROWS, self.guarantee()).await;
-            ids.extend(row_ids(&rows.map_err(from_client)?)?);
-            first += step;
+        let ranges = self.live().ordinal_ranges(file_id, (MAX_ROWS / 4) as u32);
+        // The rows between and beyond the valid ones belong to the page before them.
+        let starts = std::iter::once(0).chain(ranges.iter().skip(1).map(|it| i64::from(it.start)));
+        let ends = ranges.iter().skip(1).map(|it| i64::from(it.start)).chain([i64::MAX]);
+        let mut ids = Vec::new();
+        for (start, end) in starts.zip(ends) {
+            let filter = Filter::eq_int(FILE, file_id).and(Filter::range(ORDINAL, start..end));
+            ids.extend(row_ids(&self.query(&filter, &IDS, self.guarantee()).await?)?);
         }
         Ok(ids)
     }

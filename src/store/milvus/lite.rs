@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,11 +35,43 @@ pub(super) struct LiteServer {
     address: String,
     dir: PathBuf,
     log: PathBuf,
-    /// How often the server was started.
-    starts: Arc<AtomicU64>,
+    running: Arc<Running>,
     /// Dropping it ends the server.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is known of the running process of the server.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// How often the server was started.
+    starts: AtomicU64,
+    process: AtomicU32,
+    /// File with the process and the port, for `vic doctor`.
+    place: PathBuf,
+    port: u16,
+    /// Whether vic has opened its collection at the first start.
+    is_open: AtomicBool,
+}
+
+impl Running {
+    /// Lets other programs find the server from now on, after each start. If they came before vic, they would open the same
+    /// collection at the same time as vic, and Milvus Lite would lose rows.
+    pub(super) fn allow_others(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+        self.note_connection();
+    }
+
+    /// Publishes the address of the server that vic has just connected to, whose collections are open.
+    pub(super) fn note_connection(&self) {
+        if !self.is_open.load(Ordering::Relaxed) {
+            return;
+        }
+        let text = format!("{} {}\n", self.process.load(Ordering::Relaxed), self.port);
+        if let Err(error) = fs::write(&self.place, text) {
+            tracing::warn!(%error, "cannot write `{}`, so that `vic doctor` cannot read the index", self.place.display());
+        }
+    }
 }
 
 impl LiteServer {
@@ -51,8 +83,10 @@ impl LiteServer {
         check_dir(dir)?;
         let log = beside(dir, "log");
         let _missing = fs::remove_file(&log);
-        let (port, starts) = (egress::free_local_port()?, Arc::<AtomicU64>::default());
-        let server = ServerCommand { dir: dir.to_owned(), log: log.clone(), port, starts: starts.clone() };
+        let place = beside(dir, "address");
+        let port = egress::free_local_port()?;
+        let running = Arc::new(Running { place, port, ..Running::default() });
+        let server = ServerCommand { dir: dir.to_owned(), log: log.clone(), running: running.clone() };
         let (stop, stopped) = mpsc::channel();
         let (report, started) = mpsc::channel();
         // A thread of its own, because the kernel ends the server when the thread that started it ends.
@@ -64,7 +98,7 @@ impl LiteServer {
             address: address_of(port),
             dir: dir.to_owned(),
             log,
-            starts,
+            running,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -76,7 +110,11 @@ impl LiteServer {
 
     /// Returns how often the server was started.
     pub(super) fn starts(&self) -> u64 {
-        self.starts.load(Ordering::Relaxed)
+        self.running.starts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn running(&self) -> &Arc<Running> {
+        &self.running
     }
 
     /// Returns the directory of the data.
@@ -144,8 +182,7 @@ fn check_dir(dir: &Path) -> Result<()> {
 struct ServerCommand {
     dir: PathBuf,
     log: PathBuf,
-    port: u16,
-    starts: Arc<AtomicU64>,
+    running: Arc<Running>,
 }
 
 impl ServerCommand {
@@ -179,7 +216,7 @@ impl ServerCommand {
         // Without `--host` the server would listen on all networks.
         command
             .args(["server", "--host", "127.0.0.1", "--port"])
-            .arg(self.port.to_string())
+            .arg(self.running.port.to_string())
             .arg("--data-dir")
             .arg(&self.dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -189,9 +226,8 @@ impl ServerCommand {
         }
         vic_system::process::end_with_parent(&mut command);
         let child = command.spawn().map_err(|error| start_error(&error))?;
-        self.starts.fetch_add(1, Ordering::Relaxed);
-        let place = beside(&self.dir, "address");
-        fs::write(&place, format!("{} {}\n", child.id(), self.port)).io_context("write", &place)?;
+        self.running.process.store(child.id(), Ordering::Relaxed);
+        self.running.starts.fetch_add(1, Ordering::Relaxed);
         Ok(child)
     }
 
@@ -209,10 +245,10 @@ impl ServerCommand {
             }
         };
         // Leaves the file of another server, which another vic has started meanwhile.
-        let place = beside(&self.dir, "address");
-        let is_own = fs::read_to_string(&place).is_ok_and(|it| it.starts_with(&format!("{} ", child.id())));
+        let place = &self.running.place;
+        let is_own = fs::read_to_string(place).is_ok_and(|it| it.starts_with(&format!("{} ", child.id())));
         if is_own {
-            let _missing = fs::remove_file(&place);
+            let _missing = fs::remove_file(place);
         }
         is_stopped
     }

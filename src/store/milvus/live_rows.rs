@@ -68,6 +68,27 @@ impl LiveRows {
         runs.iter().map(run).collect()
     }
 
+    /// Returns ranges of ordinals that together hold the chunks of a file, each at most `most` of them. The chunks that deep
+    /// extraction adds begin at a high number, so the numbers up to the last one are far more than the chunks.
+    pub(super) fn ordinal_ranges(&self, file_id: FileId, most: u32) -> Vec<Range<u32>> {
+        let mut runs = self.runs(file_id);
+        runs.sort_by_key(|it| it.ordinals.start);
+        let (mut ranges, mut left) = (Vec::<Range<u32>>::new(), 0);
+        for mut rest in runs.into_iter().map(|it| it.ordinals) {
+            while !rest.is_empty() {
+                if left == 0 {
+                    ranges.push(rest.start..rest.start);
+                    left = most;
+                }
+                let end = rest.end.min(rest.start.saturating_add(left));
+                left -= end - rest.start;
+                ranges.iter_mut().last().into_iter().for_each(|it| it.end = end);
+                rest.start = end;
+            }
+        }
+        ranges
+    }
+
     pub(super) fn chunks_of(&self, file_id: FileId) -> u64 {
         let runs = self.files.get(&file_id).map(SmallVec::as_slice).unwrap_or_default();
         runs.iter().map(|it| u64::from(it.ordinals.end - it.ordinals.start)).sum()
@@ -125,6 +146,16 @@ mod tests {
         live.remove(2, None);
         assert_eq!(live.file_ids(), [1]);
         assert_eq!(live.select(&FileSet::Only(vec![1, 2].into())), None);
+    }
+
+    #[test]
+    fn ordinal_ranges_hold_all_chunks_despite_gaps() {
+        let deep = 1 << 24;
+        let live = LiveRows::new(vec![run(1, 6, deep..deep + 3), run(1, 5, 0..10), run(1, 7, 10..12)]);
+        assert_eq!(live.ordinal_ranges(1, 100), [0..deep + 3]);
+        assert_eq!(live.ordinal_ranges(1, 5), [0..5, 5..10, 10..deep + 3]);
+        assert_eq!(live.ordinal_ranges(1, 6), [0..6, 6..12, deep..deep + 3]);
+        assert!(live.ordinal_ranges(2, 5).is_empty());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Reads of chunks and vectors by id, by file and all.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use vic_milvus::{Filter, MAX_ROWS, Rows};
+use vic_milvus::{Filter, Rows};
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
@@ -146,8 +147,7 @@ impl MilvusStore {
         let mut attempt = 1;
         loop {
             let version = self.version.load(Ordering::Relaxed);
-            let rows = self.client.query(&self.collection, Some(filter), fields, MAX_ROWS, self.guarantee()).await;
-            let rows = rows.map_err(from_client)?;
+            let rows = self.query(filter, fields, self.guarantee()).await?;
             if attempt == MAX_READS || self.version.load(Ordering::Relaxed) == version {
                 return Ok(rows);
             }
@@ -167,21 +167,19 @@ impl MilvusStore {
         let live = self.live();
         let (mut parts, mut together, mut rows) = (Vec::new(), Vec::new(), 0);
         for file_id in files {
-            let runs = live.runs(*file_id);
-            let past = runs.iter().map(|it| it.ordinals.end).max().unwrap_or(0);
-            if u64::from(past) > READ_ROWS {
-                let starts = (0..past).step_by(READ_ROWS as usize).map(i64::from);
-                parts.extend(starts.map(|start| {
-                    Filter::eq_int(FILE, *file_id).and(Filter::range(ORDINAL, start..start + READ_ROWS as i64))
-                }));
+            let chunks = live.chunks_of(*file_id);
+            if chunks > READ_ROWS {
+                let ranges = live.ordinal_ranges(*file_id, READ_ROWS as u32);
+                let part = |it: Range<u32>| Filter::range(ORDINAL, i64::from(it.start)..i64::from(it.end));
+                parts.extend(ranges.into_iter().map(|it| Filter::eq_int(FILE, *file_id).and(part(it))));
                 continue;
             }
-            if rows + u64::from(past) > READ_ROWS {
+            if rows + chunks > READ_ROWS {
                 parts.push(Filter::in_ints(FILE, std::mem::take(&mut together)));
                 rows = 0;
             }
             together.push(*file_id);
-            rows += u64::from(past);
+            rows += chunks;
         }
         if !together.is_empty() {
             parts.push(Filter::in_ints(FILE, together));

@@ -73,6 +73,11 @@ struct ChunkRecord {
 }
 
 impl Row {
+    /// Returns about how many bytes the server needs for the row.
+    pub(super) fn bytes(&self) -> usize {
+        self.chunk.len() + size_of_val(&*self.vector) + size_of_val(&*self.words) + 2 * MAX_KEY_BYTES
+    }
+
     /// # Errors
     /// The vector has another length than `dimension`, or the chunk is longer than a row can be.
     pub(super) fn new(file_id: FileId, embedded: &Embedded, words: SparseVector, dimension: usize) -> Result<Row> {

@@ -117,10 +117,10 @@ impl MilvusStore {
     }
 
     async fn rows_of_large_file(&self, word: u32, file_id: FileId) -> Result<Vec<(RowId, SparseVector)>> {
-        let past = self.live().runs(file_id).iter().map(|it| i64::from(it.ordinals.end)).max().unwrap_or(0);
+        let ranges = self.live().ordinal_ranges(file_id, (MAX_ROWS / 4) as u32);
         let mut rows = Vec::new();
-        for start in (0..past).step_by(MAX_ROWS / 4) {
-            let part = Filter::range(ORDINAL, start..start + (MAX_ROWS / 4) as i64);
+        for range in ranges {
+            let part = Filter::range(ORDINAL, i64::from(range.start)..i64::from(range.end));
             rows.extend(self.rows_with_word(word, Filter::eq_int(FILE, file_id).and(part)).await?);
         }
         Ok(rows)
@@ -131,7 +131,7 @@ impl MilvusStore {
         let vector = [(word, 1.0)];
         let fields: Vec<&str> = IDS.iter().copied().chain([WORDS]).collect();
         let search = self.request(WORDS, Vector::Sparse(&vector), Some(&filter), MAX_ROWS, &fields);
-        let hits = self.client.search(&self.collection, &search).await.map_err(from_client)?;
+        let hits = self.search(&search).await?;
         let words = hits.rows.sparse_vectors(WORDS).map_err(from_client)?;
         let sorted = |it: &SparseVector| {
             let mut words = it.clone();
@@ -185,7 +185,7 @@ impl MilvusStore {
         let mut requested = (limit * factor).clamp(1, MAX_ROWS);
         loop {
             let search = self.request(field, vector, filter, requested, &IDS);
-            let found = self.client.search(&self.collection, &search).await.map_err(from_client)?;
+            let found = self.search(&search).await?;
             let ids = row_ids(&found.rows)?;
             let is_last = ids.len() < requested || requested == MAX_ROWS;
             let (live, mut seen) = (self.live(), HashSet::new());

@@ -17,6 +17,10 @@ use crate::store::milvus::search::MAX_FILTER_FILES;
 use crate::store::milvus::table::MilvusStore;
 use crate::store::milvus::write::MAX_BATCH_ROWS;
 
+/// What the status says until the rows are compared with the ledger, some seconds after the last change.
+const UNCOMPARED: &str =
+    "Milvus Lite has started, and vic has not yet checked that all rows are there; answers may lack text";
+
 #[async_trait::async_trait]
 impl Store for MilvusStore {
     fn capabilities(&self) -> Capabilities {
@@ -100,9 +104,7 @@ impl Store for MilvusStore {
             self.clean_all().await?;
             if part != Maintenance::Prune {
                 self.set_step(Some("writing new rows to segments"));
-                let unflushed = self.unflushed.load(Ordering::Relaxed);
-                self.client.flush(&self.collection).await.map_err(from_client)?;
-                self.unflushed.fetch_sub(unflushed, Ordering::Relaxed);
+                self.flush().await?;
             }
             if part == Maintenance::Full || (part == Maintenance::Keywords && !self.is_compared()) {
                 self.set_step(Some("comparing the rows of the server"));
@@ -121,7 +123,7 @@ impl Store for MilvusStore {
     async fn purge(&self) -> Result<u64> {
         let _writing = self.writer.lock().await;
         self.clean_all().await?;
-        self.client.flush(&self.collection).await.map_err(from_client)?;
+        self.flush().await?;
         if let Some(local) = &self.local_keywords {
             return local.purge().await;
         }
@@ -186,6 +188,7 @@ impl Store for MilvusStore {
             unindexed_rows,
             upkeep_now,
             upkeep_error,
+            warning: (self.lite.is_some() && !self.is_compared()).then_some(UNCOMPARED),
         })
     }
 }

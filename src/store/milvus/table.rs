@@ -5,18 +5,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use vic_milvus::{Client, Guarantee};
+use vic_milvus::{Client, Filter, Guarantee, Hits, MAX_ROWS, Rows, Search};
 
 use crate::catalog::StoreLedger;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::store::lance::LanceStore;
+use crate::store::milvus::errors::from_client;
 use crate::store::milvus::lite::LiteServer;
 use crate::store::milvus::live_rows::LiveRows;
 
+/// Timeout of a read with its retries; short, because a user waits.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(8);
 /// The store counts as in use for this long after a keyword query.
 const QUERIED_TIMEOUT: Duration = Duration::from_secs(30);
 /// After this time every read of a server sees a write; servers promise some seconds.
 const STALE_TIME: Duration = Duration::from_secs(60);
+/// Milvus Lite flushes by itself when its new rows take 128 MiB, while reads run. vic flushes earlier; after a restart the
+/// server may have some older rows as well.
+const MAX_UNFLUSHED_BYTES: u64 = 32 << 20;
 
 /// The collection with the chunks of one embedding model.
 ///
@@ -33,6 +39,9 @@ pub(super) struct MilvusStore {
     pub(super) version: AtomicU64,
     /// Number of rows that were written since the last flush. The server searches them more slowly.
     pub(super) unflushed: AtomicU64,
+    unflushed_bytes: AtomicU64,
+    /// Held by the reads of Milvus Lite, and alone by a flush.
+    flushing: tokio::sync::RwLock<()>,
     pub(super) has_lost_rows: AtomicBool,
     /// How often Milvus Lite had been started when all rows were last compared with the ledger.
     compared_at: Mutex<Option<u64>>,
@@ -63,6 +72,8 @@ impl MilvusStore {
             writer: tokio::sync::Mutex::new(()),
             version: AtomicU64::new(1),
             unflushed: AtomicU64::new(0),
+            unflushed_bytes: AtomicU64::new(0),
+            flushing: tokio::sync::RwLock::default(),
             has_lost_rows: AtomicBool::new(false),
             upkeep: Mutex::default(),
             lite: None,
@@ -100,6 +111,53 @@ impl MilvusStore {
         let done = self.with_ledger(done).await;
         self.version.fetch_add(1, Ordering::Relaxed);
         done
+    }
+
+    /// Reads up to [`MAX_ROWS`] rows that match.
+    pub(super) async fn query(&self, filter: &Filter, fields: &[&str], guarantee: Guarantee) -> Result<Rows> {
+        let _reading = self.wait_for_flush().await?;
+        self.client.query(&self.collection, Some(filter), fields, MAX_ROWS, guarantee).await.map_err(from_client)
+    }
+
+    /// Counts the rows on the server.
+    pub(super) async fn count(&self) -> Result<u64> {
+        let _reading = self.wait_for_flush().await?;
+        self.client.count(&self.collection, None, Guarantee::Strong).await.map_err(from_client)
+    }
+
+    pub(super) async fn search(&self, search: &Search<'_>) -> Result<Hits> {
+        let _reading = self.wait_for_flush().await?;
+        self.client.search(&self.collection, search).await.map_err(from_client)
+    }
+
+    /// Makes the server write its new rows to segments, which it searches faster. Milvus Lite moves the rows from memory to a
+    /// segment in several steps, and a search that runs meanwhile may find them in neither; so no read runs meanwhile.
+    pub(super) async fn flush(&self) -> Result<()> {
+        let _flushing = self.flushing.write().await;
+        let (rows, bytes) = (self.unflushed.load(Ordering::Relaxed), self.unflushed_bytes.load(Ordering::Relaxed));
+        self.client.flush(&self.collection).await.map_err(from_client)?;
+        self.unflushed.fetch_sub(rows, Ordering::Relaxed);
+        self.unflushed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Notes new rows, and returns whether Milvus Lite must flush them now.
+    pub(super) fn note_unflushed(&self, rows: usize, bytes: usize) -> bool {
+        self.unflushed.fetch_add(rows as u64, Ordering::Relaxed);
+        let before = self.unflushed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.client.version().is_lite() && before + bytes as u64 > MAX_UNFLUSHED_BYTES
+    }
+
+    /// Waits until no flush runs in Milvus Lite. A read must not wait as long as a flush that waits for the server.
+    async fn wait_for_flush(&self) -> Result<Option<tokio::sync::RwLockReadGuard<'_, ()>>> {
+        if !self.client.version().is_lite() {
+            return Ok(None);
+        }
+        let waited = tokio::time::timeout(READ_TIMEOUT, self.flushing.read()).await;
+        waited.map(Some).map_err(|_| {
+            Error::new(ErrorCode::Unavailable, "Milvus Lite writes its rows to disk and cannot be read meanwhile")
+                .hint("ask again in a minute")
+        })
     }
 
     /// Returns whether the server searches keywords, in sparse vectors.

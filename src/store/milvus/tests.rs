@@ -7,7 +7,7 @@ use vic_milvus::mock::{Fault, MockServer};
 use vic_milvus::{Client, Column, Field, FieldType, Filter, Guarantee, IndexParams, Metric, Schema, Values};
 
 use crate::error::{Error, ErrorCode};
-use crate::model::FileId;
+use crate::model::{ChunkId, FileId};
 use crate::store::tests::conformance::{Place, config};
 use crate::store::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, required, vector};
 use crate::store::{Backend, FileSet, KeywordSearch, Maintenance, Store, open_backend};
@@ -174,6 +174,59 @@ async fn lost_rows_are_found_after_restart_if_as_many_old_rows_came_back() {
     store.maintain(Maintenance::Keywords).await.unwrap();
     assert_eq!((store.file_ids(), rows_on_server(&place)), (vec![1, 2, 4], 3));
     assert_eq!(store.stats().await.unwrap().unindexed_rows, 0);
+}
+
+#[tokio::test]
+async fn chunks_of_deep_extraction_are_read_with_few_requests() {
+    let place = Place::mock().await;
+    let store = place.open().await;
+    store.replace(many(3)).await.unwrap();
+    let mut deep = file(2, &["common seal", "common stamp"]);
+    for (ordinal, it) in (1 << 24..).zip(&mut deep.chunks) {
+        it.chunk.ordinal = ordinal;
+        it.chunk.id = ChunkId(format!("{ordinal:032x}"));
+    }
+    store.replace_part(deep, 1 << 24..u32::MAX).await.unwrap();
+    let before = server(&place).calls("Query");
+    assert_eq!(store.chunks_of((1..=3).collect()).await.unwrap().len(), 5);
+    assert_eq!(store.file_vectors(2).await.unwrap().len(), 3);
+    assert!(server(&place).calls("Query") - before <= 4, "{}", server(&place).calls("Query") - before);
+}
+
+/// Returns a store on a server that says that it is Milvus Lite.
+async fn store_in_lite(place: &Place) -> Arc<dyn Store> {
+    server(place).set_version("milvus_lite-3.2.2");
+    connect(place, &[]).await.unwrap().open(FINGERPRINT, DIMENSION).await.unwrap()
+}
+
+#[tokio::test]
+async fn reads_wait_for_flush_of_milvus_lite() {
+    let place = Place::mock().await;
+    let store = store_in_lite(&place).await;
+    store.replace(many(3)).await.unwrap();
+    assert_eq!(all(&*store).await, [1, 2, 3]);
+    let before = server(&place).calls("Search");
+    server(&place).fail_next("Flush", 1, &Fault::Delay(Duration::from_millis(600)));
+    let (flushing, reading) = (store.clone(), store.clone());
+    let flush = tokio::spawn(async move { flushing.maintain(Maintenance::Keywords).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let read = tokio::spawn(async move { all(&*reading).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(server(&place).calls("Search"), before, "a search during a flush may miss rows");
+    flush.await.unwrap().unwrap();
+    assert_eq!(read.await.unwrap(), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn many_new_rows_are_flushed_before_milvus_lite_does() {
+    let place = Place::mock().await;
+    let store = store_in_lite(&place).await;
+    let large = "a".repeat(60_000);
+    for first in [1, 301] {
+        let files = (first..first + 300).map(|it| file(it, &[&large])).collect();
+        store.replace(files).await.unwrap();
+    }
+    assert_eq!((server(&place).calls("Flush"), store.stats().await.unwrap().unindexed_rows), (1, 1));
 }
 
 #[tokio::test]

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use crate::catalog::{LedgerChange, StoreLedger, WordCounts};
 use crate::error::{Error, Result};
@@ -132,7 +131,9 @@ impl MilvusStore {
         let change = LedgerChange { generation, replaced, added: added.collect(), words, clean };
         let is_whole = change.replaced.iter().all(|it| it.1.is_none());
         self.commit(change).await?;
-        self.unflushed.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        if self.note_unflushed(rows.len(), rows.iter().map(Row::bytes).sum()) {
+            log_unflushed(self.flush().await);
+        }
         let cleaned = match is_whole {
             true => self.clean_replaced(&stale, generation).await,
             false => self.clean_files(&stale).await,
@@ -155,6 +156,13 @@ impl MilvusStore {
 fn log_uncleaned(cleaned: Result<()>) {
     if let Err(error) = cleaned {
         tracing::warn!(%error, "deleted rows stay on the server for now; maintenance deletes them");
+    }
+}
+
+/// Logs a failed flush. It is no failure of the change: the server keeps new rows in its log, and maintenance flushes them.
+fn log_unflushed(flushed: Result<()>) {
+    if let Err(error) = flushed {
+        tracing::warn!(%error, "Milvus Lite has not written its new rows to a segment; maintenance does it");
     }
 }
 

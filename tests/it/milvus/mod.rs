@@ -2,6 +2,7 @@
 //! Milvus: a mock server stands in for it there.
 
 mod commands;
+mod deployment;
 mod kills;
 
 use std::process::Command;

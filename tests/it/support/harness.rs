@@ -39,6 +39,12 @@ fn newest_change(folder: &Path) -> std::io::Result<SystemTime> {
     Ok(newest)
 }
 
+/// Returns the variables of all daemons in this run: `tests/milvus_behaviour.sh` runs tests with another store.
+fn variables_of_run() -> Vec<(String, String)> {
+    let store = std::env::var("VIC_TEST_STORE").ok();
+    store.map(|it| ("VIC_VECTOR_BACKEND".to_string(), it)).into_iter().collect()
+}
+
 /// The setup of a test: a daemon with its data directory, and an empty folder to index. Dropping the value kills the daemon.
 pub(crate) struct World {
     dir: TempDir,
@@ -53,7 +59,7 @@ impl World {
     pub(crate) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
-        World { dir, daemon: None, variables: Vec::new(), launcher: Vec::new() }
+        World { dir, daemon: None, variables: variables_of_run(), launcher: Vec::new() }
     }
 
     /// Sets an environment variable for the daemon and for every `vic` command.

@@ -204,14 +204,6 @@ impl MilvusService for Service {
         .await
     }
 
-    async fn release_collection(&self, request: Request<ReleaseCollectionRequest>) -> Served<Status> {
-        self.run("ReleaseCollection", request, |state, request| {
-            state.store.find_mut(&request.collection_name)?.loaded = false;
-            Ok(done())
-        })
-        .await
-    }
-
     async fn upsert(&self, request: Request<UpsertRequest>) -> Served<MutationResult> {
         self.run("Upsert", request, |state, request| {
             let names: Vec<_> = request.fields_data.iter().map(|field| field.field_name.clone()).collect();

@@ -9,7 +9,7 @@ use std::path::Path;
 use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
 /// The methods that the client calls.
-const METHODS: [&str; 24] = [
+const METHODS: [&str; 23] = [
     "AlterAlias",
     "CheckHealth",
     "Connect",
@@ -30,7 +30,6 @@ const METHODS: [&str; 24] = [
     "ListAliases",
     "LoadCollection",
     "Query",
-    "ReleaseCollection",
     "Search",
     "ShowCollections",
     "Upsert",

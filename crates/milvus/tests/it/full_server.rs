@@ -62,7 +62,7 @@ async fn full_server_keeps_collections_rows_and_aliases() {
     client.drop_collection(NAME).await.unwrap();
     client.drop_collection(OTHER).await.unwrap();
     create(&client, NAME).await;
-    let described = client.describe_collection(NAME).await.unwrap();
+    let described = client.describe_collection(NAME, WAIT).await.unwrap();
     assert_eq!((described.description.as_str(), described.dim("dense")), ("described", Some(4)));
     assert_eq!(described.fields, schema_for(&client, NAME).fields);
     assert!(described.id > 0);
@@ -90,12 +90,11 @@ async fn full_server_keeps_collections_rows_and_aliases() {
     assert_eq!(write.rows, 3, "unknown keys count, too");
     assert_eq!(client.count(NAME, None, write.guarantee()).await.unwrap(), count as u64 - 2);
     client.flush(NAME).await.unwrap();
-    client.release_collection(NAME).await.unwrap();
-    assert_eq!(client.count(NAME, None, Guarantee::Strong).await.unwrap(), count as u64 - 2, "the client loads it");
+    assert_eq!(client.count(NAME, None, Guarantee::Strong).await.unwrap(), count as u64 - 2);
 
     create(&client, OTHER).await;
     client.create_alias(ALIAS, NAME).await.unwrap();
-    assert_eq!(client.describe_collection(ALIAS).await.unwrap().name, NAME);
+    assert_eq!(client.describe_collection(ALIAS, WAIT).await.unwrap().name, NAME);
     assert_eq!(client.describe_alias(ALIAS).await.unwrap(), NAME);
     assert_eq!(client.list_aliases(NAME).await.unwrap(), [ALIAS]);
     client.flush(ALIAS).await.unwrap();
@@ -125,21 +124,17 @@ async fn check_filters(client: &Client, guarantee: Guarantee) {
     for (id, text) in (0..).zip(NASTY) {
         let prefixed =
             (0..).zip(NASTY).filter(|(_, other)| other.starts_with(text)).map(|(id, _)| id).collect::<Vec<i64>>();
-        wrong.extend(check(Filter::eq_text("text", text), vec![id]).await);
         wrong.extend(check(Filter::in_texts("text", [text, "no such"]), vec![id]).await);
-        wrong.extend(check(Filter::starts_with("text", text), prefixed.clone()).await);
-        let both = Filter::starts_with("text", text).and(Filter::contains_all("dirs", [1]));
-        wrong.extend(check(both, prefixed).await);
+        wrong.extend(check(Filter::starts_with("text", text), prefixed).await);
     }
-    let odd: Vec<i64> = (0..count).filter(|id| id % 2 == 1).collect();
     wrong.extend(check(Filter::range("modified", 20..40), vec![2, 3]).await);
     wrong.extend(check(Filter::range("modified", i64::MIN..20), vec![0, 1]).await);
-    wrong.extend(check(Filter::at_least("id", i64::MIN).and(Filter::at_most("id", 1)), vec![0, 1]).await);
+    wrong.extend(check(Filter::range("id", i64::MIN..2).and(Filter::range("id", i64::MIN..9)), vec![0, 1]).await);
     wrong.extend(check(Filter::in_ints("id", []), vec![]).await);
     wrong.extend(check(Filter::in_texts("text", [""; 0]), vec![]).await);
-    wrong.extend(check(Filter::contains_all("dirs", [1, 11]), odd).await);
-    wrong.extend(check(Filter::contains_all("dirs", []), (0..count).collect()).await);
-    wrong.extend(check(Filter::at_least("id", 2).not().or(Filter::eq_int("kind", 2)), vec![0, 1, 2, 5, 8, 11]).await);
+    wrong.extend(
+        check(Filter::range("id", 2..i64::MAX).not().or(Filter::eq_int("kind", 2)), vec![0, 1, 2, 5, 8, 11]).await,
+    );
     wrong.extend(
         check(Filter::any((0..300).map(|id| Filter::range("id", id..id + 1))).unwrap(), (0..count).collect()).await,
     );
@@ -152,9 +147,8 @@ async fn check_errors(client: &Client) {
     let name = "vic_none";
     assert!(!client.has_collection(name).await.unwrap());
     assert_eq!(*client.count(name, None, Guarantee::Strong).await.unwrap_err().kind(), none);
-    assert_eq!(*client.describe_collection(name).await.unwrap_err().kind(), none);
+    assert_eq!(*client.describe_collection(name, WAIT).await.unwrap_err().kind(), none);
     assert_eq!(*client.load_collection(name, WAIT).await.unwrap_err().kind(), none);
-    assert_eq!(*client.is_loaded(name).await.unwrap_err().kind(), none);
     let nowhere = Filter::eq_int("nowhere", 1);
     let error = client.query(NAME, Some(&nowhere), &["id"], 1, Guarantee::Strong).await.unwrap_err();
     assert!(error.to_string().contains("nowhere") && !error.is_transient(), "{error}");

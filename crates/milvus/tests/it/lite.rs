@@ -85,7 +85,7 @@ async fn lite_keeps_collections_rows_and_aliases() {
     assert!(client.has_collection(NAME).await.unwrap() && !client.has_collection("other").await.unwrap());
     assert!(client.has_index(NAME, "dense").await.unwrap() && !client.has_index(NAME, "kind").await.unwrap());
     assert_eq!(client.list_collections().await.unwrap(), [NAME]);
-    let found = client.describe_collection(NAME).await.unwrap();
+    let found = client.describe_collection(NAME, WAIT).await.unwrap();
     assert_eq!((found.fields.as_slice(), found.dim("dense")), (schema(NAME).fields.as_slice(), Some(4)));
     assert_eq!((found.id, found.description.as_str()), (0, ""), "Milvus Lite keeps no description");
     assert_eq!(found.properties, schema(NAME).properties);
@@ -110,7 +110,7 @@ async fn lite_keeps_collections_rows_and_aliases() {
     client.create_alias("chunks", NAME).await.unwrap();
     assert_eq!(client.describe_alias("chunks").await.unwrap(), NAME);
     assert_eq!(client.count("chunks", None, Guarantee::Strong).await.unwrap(), 46);
-    assert_eq!(client.describe_collection("chunks").await.unwrap().name, NAME);
+    assert_eq!(client.describe_collection("chunks", WAIT).await.unwrap().name, NAME);
     client.alter_alias("chunks", "chunks_2").await.unwrap();
     assert_eq!(client.list_aliases("chunks_2").await.unwrap(), ["chunks"]);
     assert_eq!(client.count("chunks", None, Guarantee::Strong).await.unwrap(), 0);
@@ -121,9 +121,7 @@ async fn lite_keeps_collections_rows_and_aliases() {
 
     lite.restart();
     assert_eq!(client.count(NAME, None, Guarantee::Strong).await.unwrap(), 46);
-    client.release_collection(NAME).await.unwrap();
-    assert!(!client.is_loaded(NAME).await.unwrap());
-    assert_eq!(ids_of(&client, &Filter::eq_int("id", 3)).await, [3], "the client loads the collection");
+    assert_eq!(ids_of(&client, &Filter::eq_int("id", 3)).await, [3]);
 }
 
 #[tokio::test]
@@ -141,30 +139,22 @@ async fn lite_filters_find_exactly_their_rows() {
             client.flush(NAME).await.unwrap();
         }
         for (id, text) in (0..).zip(NASTY) {
-            assert_eq!(ids_of(&client, &Filter::eq_text("text", text)).await, [id], "{text:?}");
             assert_eq!(ids_of(&client, &Filter::in_texts("text", [text, "no such"])).await, [id], "{text:?}");
             let expected: Vec<i64> =
                 (0..).zip(NASTY).filter(|(_, other)| other.starts_with(text)).map(|(id, _)| id).collect();
             assert_eq!(ids_of(&client, &Filter::starts_with("text", text)).await, expected, "{text:?}");
-            let both = Filter::starts_with("text", text).and(Filter::contains_all("dirs", [1]));
-            assert_eq!(ids_of(&client, &both).await, expected, "{text:?} and a list");
         }
         let cases = [
             (Filter::eq_int("modified", i64::MIN), vec![0]),
             (Filter::in_ints("modified", [i64::MIN, i64::MAX, 5]), vec![0, 1, 5]),
             (Filter::range("modified", i64::MIN..4), vec![0, 2, 3]),
             (Filter::range("modified", 2..4), vec![2, 3]),
-            (Filter::at_least("modified", 12), vec![1, 12, 13]),
-            (Filter::at_least("modified", i64::MIN).and(Filter::at_most("id", 1)), vec![0, 1]),
-            (Filter::at_most("modified", i64::MIN), vec![0]),
+            (Filter::range("modified", 12..i64::MAX), vec![12, 13]),
+            (Filter::range("modified", i64::MIN..1), vec![0]),
             (Filter::in_ints("id", []), vec![]),
             (Filter::in_texts("text", Vec::<String>::new()), vec![]),
             (Filter::range("id", 3..3), vec![]),
-            (Filter::contains_all("dirs", [1, 11]), (0..count).filter(|id| id % 2 == 1).collect()),
-            (Filter::contains_all("dirs", [-3]), vec![3]),
-            (Filter::contains_all("dirs", [99]), vec![]),
-            (Filter::contains_all("dirs", []), (0..count).collect()),
-            (Filter::at_least("id", 2).not().or(Filter::eq_int("kind", 2)), vec![0, 1, 2, 5, 8, 11]),
+            (Filter::range("id", 2..i64::MAX).not().or(Filter::eq_int("kind", 2)), vec![0, 1, 2, 5, 8, 11]),
             (Filter::any((0..600).map(|id| Filter::range("id", id..id + 1))).unwrap(), (0..count).collect()),
             (Filter::in_ints("id", -5000..3), vec![0, 1, 2]),
         ];
@@ -190,7 +180,7 @@ async fn lite_scores_are_higher_for_better_hits() {
         assert_eq!(hits.rows.int64("id").unwrap(), [0, 1, 2]);
         assert!((hits.scores[0] - 1.0).abs() < 1e-5 && hits.scores[1] < hits.scores[0]);
 
-        let filter = Filter::contains_all("dirs", [11]);
+        let filter = Filter::in_ints("id", [1, 3, 5, 7]);
         search.filter = Some(&filter);
         assert_eq!(client.search(NAME, &search).await.unwrap().rows.int64("id").unwrap(), [1, 3, 5]);
 
@@ -215,7 +205,7 @@ async fn lite_scores_are_higher_for_better_hits() {
 async fn lite_errors_have_their_kinds() {
     let lite = Lite::start();
     let client = lite.connect().await;
-    let missing = client.describe_collection("none").await.unwrap_err();
+    let missing = client.describe_collection("none", WAIT).await.unwrap_err();
     assert_eq!(*missing.kind(), ErrorKind::NotFound("collection `none`".into()));
     let loading = client.load_collection("none", WAIT).await.unwrap_err();
     assert!(matches!(loading.kind(), ErrorKind::NotFound(_)), "{loading}");
@@ -226,7 +216,6 @@ async fn lite_errors_have_their_kinds() {
     let no_alias = ErrorKind::NotFound("alias `a`".into());
     assert_eq!(*client.alter_alias("a", "none").await.unwrap_err().kind(), no_alias);
     assert_eq!(*client.describe_alias("a").await.unwrap_err().kind(), no_alias);
-    assert_eq!(*client.is_loaded("none").await.unwrap_err().kind(), none);
     client.drop_alias("a").await.unwrap();
     create(&client, NAME).await;
     let again = client.create_collection(&schema(NAME)).await.unwrap_err();
@@ -272,6 +261,33 @@ async fn lite_errors_have_their_kinds() {
     let keys = Filter::in_ints("id", 0..3);
     let above_limit = client.query(NAME, Some(&keys), &["id"], 1, Guarantee::Strong).await.unwrap();
     assert_eq!(above_limit.len(), 3, "Milvus Lite ignores the limit of a query by keys");
+}
+
+#[tokio::test]
+#[ignore = "needs Milvus Lite 3.2: VIC_TEST_MILVUS_LITE=PROGRAM cargo test -p vic-milvus lite -- --ignored"]
+async fn lite_that_was_killed_keeps_rows_of_first_requests() {
+    let mut lite = Lite::start();
+    let client = lite.connect().await;
+    create(&client, NAME).await;
+    client.upsert(NAME, rows(0..500)).await.unwrap();
+    for round in 0..6 {
+        lite.restart();
+        // The first write and some reads arrive together, when the collection is not open yet.
+        let reads = (0..4).map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.describe_collection(NAME, WAIT).await.map(drop) })
+        });
+        let reads: Vec<_> = reads.collect();
+        let first = 500 + round * 9;
+        for batch in 0..3 {
+            client.upsert(NAME, rows(first + batch * 3..first + batch * 3 + 3)).await.unwrap();
+        }
+        for read in reads {
+            read.await.unwrap().unwrap();
+        }
+        let expected = u64::try_from(first + 9).unwrap();
+        assert_eq!(client.count(NAME, None, Guarantee::Strong).await.unwrap(), expected, "after kill {round}");
+    }
 }
 
 #[tokio::test]

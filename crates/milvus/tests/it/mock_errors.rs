@@ -1,14 +1,16 @@
 //! Each error, and what the client does about it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use vic_milvus::mock::{Code, Fault, Malformed, MockServer};
 use vic_milvus::{
-    Client, Column, Error, ErrorKind, Filter, Guarantee, MAX_MESSAGE_BYTES, MAX_ROWS, Search, Settings, Token, Values,
-    Vector,
+    Client, Column, Error, ErrorKind, Filter, Guarantee, MAX_MESSAGE_BYTES, MAX_ROWS, OnConnect, Search, Settings,
+    Token, Values, Vector,
 };
 
-use crate::rows::{NAME, WAIT, dense_search, mock, rows, schema, search};
+use crate::rows::{NAME, WAIT, create, dense_search, mock, rows, schema, search};
 
 async fn count(client: &Client) -> Result<u64, Error> {
     client.count(NAME, None, Guarantee::Strong).await
@@ -132,7 +134,7 @@ async fn released_collection_is_loaded_again() {
     for _ in 0..2 {
         server.restart();
         assert_eq!(count(&client).await.unwrap(), 10);
-        client.release_collection(NAME).await.unwrap();
+        server.restart();
         assert_eq!(search(&client).await.unwrap().scores.len(), 3);
     }
     server.fail_always("Query", Fault::code(101, "collection not loaded"));
@@ -147,6 +149,38 @@ async fn released_collection_is_loaded_again() {
 }
 
 #[tokio::test]
+async fn requests_after_restart_of_lite_wait_until_its_collections_are_open() {
+    let server = MockServer::start().await.unwrap();
+    server.set_version("milvus_lite-3.2.2");
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let connected = OnConnect::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let client = Client::connect(Settings { connected: Some(connected), ..server.settings() }).await.unwrap();
+    create(&client, NAME).await;
+    create(&client, "other").await;
+    client.drop_collection("other").await.unwrap();
+    let (loads, opened) = (server.calls("LoadCollection"), connections.load(Ordering::SeqCst));
+    server.fail_next("LoadCollection", 1, &Fault::Delay(Duration::from_millis(500)));
+    server.restart();
+    let begun = Instant::now();
+    let requests = (0..4).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { client.upsert(NAME, rows(0..3)).await.map(|it| it.rows) })
+    });
+    let requests: Vec<_> = requests.collect();
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert_eq!(server.calls("Upsert"), 0, "sent before the collection was open");
+    for request in requests {
+        assert_eq!(request.await.unwrap().unwrap(), 3);
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(500));
+    assert_eq!(server.calls("LoadCollection"), loads + 1, "the dropped collection is not opened");
+    assert_eq!(connections.load(Ordering::SeqCst), opened + 1);
+}
+
+#[tokio::test]
 async fn missing_collection_is_not_found() {
     let (server, client) = mock().await;
     server.wipe();
@@ -154,9 +188,8 @@ async fn missing_collection_is_not_found() {
     assert_eq!(*count(&client).await.unwrap_err().kind(), none);
     assert_eq!(*search(&client).await.unwrap_err().kind(), none);
     assert_eq!(*client.upsert(NAME, rows(0..1)).await.unwrap_err().kind(), none);
-    assert_eq!(*client.describe_collection(NAME).await.unwrap_err().kind(), none);
+    assert_eq!(*client.describe_collection(NAME, WAIT).await.unwrap_err().kind(), none);
     assert_eq!(*client.load_collection(NAME, WAIT).await.unwrap_err().kind(), none);
-    assert_eq!(*client.is_loaded(NAME).await.unwrap_err().kind(), none);
     client.drop_collection(NAME).await.unwrap();
 }
 
@@ -199,7 +232,7 @@ async fn malformed_reply_is_an_error() {
     server.fail_next("Query", 1, &Fault::Malformed(Malformed::NoResults));
     assert!(matches!(count(&client).await.unwrap_err().kind(), ErrorKind::Malformed(_)));
     server.fail_next("DescribeCollection", 1, &Fault::Malformed(Malformed::NoResults));
-    let error = client.describe_collection(NAME).await.unwrap_err();
+    let error = client.describe_collection(NAME, WAIT).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Malformed(why) if why.contains("schema")), "{error}");
     server.fail_next("Upsert", 1, &Fault::Malformed(Malformed::NoResults));
     assert!(matches!(client.upsert(NAME, rows(0..1)).await.unwrap_err().kind(), ErrorKind::Malformed(_)));
