@@ -3,7 +3,7 @@
 
 use crate::text::function_words::{self, Language};
 
-/// Words by which users ask, and by which passages introduce what somebody says.
+/// Words by which users ask, and by which passages introduce a quote.
 const REQUEST_WORDS: &[&str] = &["please", "tell", "find", "show", "give", "know", "say", "says", "said"];
 
 /// Pronouns of these languages: a sentence that begins with one refers to the sentence before it.
@@ -11,7 +11,7 @@ const PRONOUNS: &str = "it he she they this these that those its his her their t
 elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
 hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
 
-/// Returns whether a lower-case word is a stop word, whatever the language of the question.
+/// Returns whether a lower-case word is a stop word in any language.
 pub(super) fn is_stop_word(word: &str) -> bool {
     is_stop_word_in(None, word)
 }

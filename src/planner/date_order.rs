@@ -19,7 +19,7 @@ const DOCUMENTS: &str = "agreement bill bylaw certificate contract copy draft do
      invoice issue lease letter list mail manual memo message minutes newsletter note notice offer paper permit plan policy price \
      presentation procedure proposal quote rate receipt release report revision rota rule schedule spreadsheet statement statute summary \
      tariff timetable version";
-/// Documents of which `the last one` is the newest one. In `the last minutes` and `the last will` it is something else.
+/// Documents whose `last one` is the newest one. In `the last minutes` and `the last will` it is something else.
 const LAST_DOCUMENTS: &str = "agreement bill contract draft edition invoice lease newsletter offer quote receipt report revision statement \
      version";
 /// Endings of German nouns for documents, which are often parts of longer words: `Mietvertrag`.

@@ -121,7 +121,7 @@ pub(crate) fn is_known(word: &str) -> bool {
     WORDS.contains_key(word)
 }
 
-/// Returns whether a lower-case word carries no content, whatever the language of the text.
+/// Returns whether a lower-case word carries no content in any language.
 pub(crate) fn is_function_word(word: &str) -> bool {
     UNAMBIGUOUS.contains(word)
 }

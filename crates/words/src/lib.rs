@@ -12,7 +12,7 @@
 //!
 //! All functions are pure and take time linear in the length of the text.
 
-mod fold;
+mod folding;
 mod language;
 mod matching;
 mod segment;
@@ -20,7 +20,7 @@ mod stem;
 mod stop_words;
 mod terms;
 
-pub use fold::fold;
+pub use folding::fold;
 pub use language::Language;
 pub use matching::{exact_words, matching_words};
 pub use segment::{Segment, SegmentKind, Segments, segments};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::fold::fold;
+use crate::folding::fold;
 use crate::language::Language;
 
 /// Function words of each language, separated by spaces. Words with a meaning of their own are no function words, although

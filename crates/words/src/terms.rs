@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::fold::fold;
+use crate::folding::fold;
 use crate::language::Language;
 use crate::segment::{SegmentKind, dictionary_words, segments};
 use crate::stem::{stem, stems};

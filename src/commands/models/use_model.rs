@@ -131,7 +131,7 @@ fn cost_text(from: &str, to: &str, cost: &Cost) -> String {
     )
 }
 
-/// Asks the user. Without a terminal nobody can answer.
+/// Asks the user. Without a terminal there is no answer.
 fn confirmed(printer: &mut Printer) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(Error::new(
