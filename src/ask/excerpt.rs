@@ -173,7 +173,7 @@ mod tests {
     fn function_words_are_those_of_the_language_of_the_question() {
         assert_eq!(content_words("Wie hoch ist die Miete?"), ["hoch", "miete"]);
         assert_eq!(content_words("the die casting of the war"), ["die", "casting", "war"]);
-        assert_eq!(content_words("Combien coûte le loyer du hangar ?"), ["coûte", "loyer", "hangar"]);
+        assert_eq!(content_words("Combien coûte le loyer du hangar ?"), ["coute", "loyer", "hangar"]);
         assert_eq!(content_words("¿Cuánto cuesta el alquiler de la casa?"), ["cuesta", "alquiler", "casa"]);
         assert_eq!(content_words("Quanto costa l\u{2019}affitto della casa?"), ["costa", "l\u{2019}affitto", "casa"]);
     }

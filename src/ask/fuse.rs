@@ -65,7 +65,7 @@ impl CosineCalibration {
     /// texts, and of questions with their answers.
     pub(crate) fn new(unrelated: f32, answering: f32) -> CosineCalibration {
         /// The means of the default model, all-MiniLM-L6-v2, for the pairs of `cosine_scale`.
-        const REFERENCE: (f32, f32) = (0.05, 0.75);
+        const REFERENCE: (f32, f32) = (0.0544, 0.7902);
         let factor = (REFERENCE.1 - REFERENCE.0) / (answering - unrelated).max(0.05);
         CosineCalibration { factor, offset: REFERENCE.0 - factor * unrelated }
     }

@@ -294,7 +294,7 @@ async fn partly_covered_words_are_found_and_merged_by_maintenance() {
 /// Returns the number of parts of the keyword index.
 async fn parts(store: &LanceStore) -> u32 {
     let indices = store.table.list_indices().await.unwrap();
-    indices.iter().find(|it| it.columns == ["text"]).unwrap().num_segments.unwrap()
+    indices.iter().find(|it| it.columns == [schema::TERMS]).unwrap().num_segments.unwrap()
 }
 
 // Case B11

@@ -98,15 +98,21 @@ impl Language {
         (most >= 3 && most * 10 >= all && most * 4 >= second * 5).then_some(language)
     }
 
-    /// Tells the language of a question by its folded words: the only one with most function words.
-    pub fn detect_question<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<Language> {
-        let (best, second, _) = count_function_words(words.into_iter());
-        best.filter(|(_, most)| *most > second).map(|it| it.0)
+    /// Tells which of these languages a question is in by its folded words: the only one with most function words, if these
+    /// are at least two. One suffices for English, whose list has no words with content in other languages' questions.
+    pub fn detect_question<'w>(words: impl IntoIterator<Item = &'w str>, languages: &[Language]) -> Option<Language> {
+        let (best, second, _) = count_among(words.into_iter(), languages.iter().fold(0, |bits, it| bits | it.bit()));
+        best.filter(|(language, most)| *most > second && (*most > 1 || *language == Language::English)).map(|it| it.0)
     }
 }
 
-/// Returns the language with most function words and their number, the number of the next language, and the number of words.
 fn count_function_words<'w>(words: impl Iterator<Item = &'w str>) -> (Option<(Language, usize)>, usize, usize) {
+    count_among(words, u32::MAX)
+}
+
+/// Returns the language with most function words among those of `allowed` bits, with their number, the number of the next
+/// language, and the number of words.
+fn count_among<'w>(words: impl Iterator<Item = &'w str>, allowed: u32) -> (Option<(Language, usize)>, usize, usize) {
     let mut counts = [0; Language::ALL.len()];
     let mut all = 0;
     for word in words {
@@ -119,6 +125,7 @@ fn count_function_words<'w>(words: impl Iterator<Item = &'w str>) -> (Option<(La
                 _ => (),
             }
         }
+        bits &= allowed;
         while bits != 0 {
             counts[bits.trailing_zeros() as usize] += 1;
             bits &= bits - 1;

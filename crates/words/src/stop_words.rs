@@ -24,7 +24,7 @@ const FUNCTION_WORDS: [(Language, &str); 17] = [
          einer eines er es etwas euch für gegen gewesen hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem \
          ihren ihrer im in indem ins ist jede jedem jeden jeder jedes jene jetzt kann kein keine keinem keinen keiner können \
          könnte mein meine mich mir mit muss nach nicht noch nun nur ob oder ohne sehr sein seine seinem seinen seiner selbst \
-         sich sie sind so solche soll sollte sondern sonst um und uns unser unsere unter viel vom von vor war waren warum was \
+         sich sie sind so solche soll sollte sondern sonst um und uns unser unsere unter viel vom von vor war waren warum wann was \
          weil welche welchem welchen welcher welches wenn wer werde werden wem wen wessen wie wieder wieviel will wir wird wo \
          worden wurde wurden während würde zu zum zur zwar zwischen über",
     ),

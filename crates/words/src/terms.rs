@@ -96,7 +96,8 @@ pub fn question_terms(question: &str, languages: &[Language]) -> Vec<String> {
 /// Returns for each word of a question its terms; a passage with the word has at least one of them. See [`question_terms`].
 fn question_words(question: &str, languages: &[Language]) -> Vec<Vec<String>> {
     let words = text_words(question);
-    let language = Language::detect_question(words.iter().filter(|it| it.has_stem).map(|it| it.folded.as_ref()));
+    let folded = words.iter().filter(|it| it.has_stem).map(|it| it.folded.as_ref());
+    let language = Language::detect_question(folded, languages);
     let is_left_out =
         |word: &TextWord<'_>| word.has_stem && language.is_some_and(|it| languages_of(&word.folded) & it.bit() != 0);
     let has_pairs = words.iter().any(|it| !it.has_stem && !it.is_character);
@@ -341,11 +342,9 @@ mod tests {
     #[test]
     fn function_words_of_one_language_are_content_in_another() {
         assert!(finds("die", "A die was cast into the sea, and it sank to the ground."));
-        assert_eq!(
-            question_terms("Wann wurde die Heizung gewartet?", &[Language::German]),
-            ["wann", "heizung", "gewartet"]
-        );
+        assert_eq!(question_terms("Wann wurde die Heizung gewartet?", &[Language::German]), ["heizung", "gewartet"]);
         assert_eq!(question_terms("who is it", &[Language::English]), Vec::<String>::new());
+        assert_eq!(question_terms("dog", &Language::ALL)[0], "dog", "a function word of Danish");
     }
 
     #[test]
