@@ -134,12 +134,12 @@ fn block_has_low_halves_first() {
 #[test]
 fn cut_or_foreign_file_is_refused_without_panic() {
     let whole = tiny_model(2);
-    for length in (0..whole.len()).step_by(97).chain([whole.len() - 1]) {
+    for length in (0..whole.len()).step_by(997).chain([whole.len() - 1]) {
         let error = open(&whole[..length]).err().unwrap_or_else(|| panic!("{length} bytes are accepted"));
         assert_eq!(error.code, ErrorCode::DataLoss);
         assert!(error.hint.is_some_and(|it| it.contains("vic models pull")));
     }
-    for at in 0..whole.len().min(600) {
+    for at in (0..whole.len().min(600)).step_by(5) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x80;
         // Some bytes are only numbers, so the file may be accepted; it must not panic or exhaust memory.

@@ -31,6 +31,7 @@ pub(crate) use crate::embed::onnx::reference_check::{Agreement, compare_with_ref
 pub use runtime::disable_telemetry;
 
 use crate::config::{EmbedConfig, EmbedDevice};
+use crate::embed::bert::ProcessorKernels;
 use crate::embed::blocking::blocking;
 use crate::embed::embedder::{Embedder, Vector};
 use crate::embed::model_catalog::{ModelEntry, VectorRecipe};
@@ -139,6 +140,11 @@ fn wrong_dimension(model: &str, found: usize, expected: usize) -> Error {
         format!("the model `{model}` gives vectors of {found} numbers, but the catalog says {expected}"),
     )
     .hint("its files belong to another model: delete them and fetch them again with `vic models pull`, or correct `dimension` in your `catalog.toml`")
+}
+
+/// Returns whether vic's own encoder has fast kernels for this processor, so that it runs the models that it supports.
+pub(crate) fn has_fast_kernels() -> bool {
+    ProcessorKernels::fastest().is_some()
 }
 
 fn parse_precision(name: &str) -> Result<Precision> {

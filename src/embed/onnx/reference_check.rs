@@ -10,9 +10,7 @@ use crate::embed::model_catalog::ModelEntry;
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
-use crate::embed::onnx::model_parts::{
-    bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_pooler, open_tokenizer,
-};
+use crate::embed::onnx::model_parts::{bert_worker, open_lookup, open_pooler, open_tokenizer};
 use crate::embed::onnx::model_spec::ModelSpec;
 use crate::embed::onnx::worker_threads::EmbedFn;
 use crate::error::{Error, ErrorCode, Result};
@@ -67,7 +65,7 @@ pub(crate) fn compare_with_reference(
     let texts: Vec<ReferenceText> = serde_json::from_str(json).map_err(Error::internal)?;
     let spec = ModelSpec::from_entry(store, entry)?;
     let tokenizer = open_tokenizer(&spec)?;
-    let mut embed = open_int8(store, &spec)?;
+    let mut embed = open_own(&spec)?;
     let mut worst = 1f32;
     for reference in texts {
         let prefix = match reference.role {
@@ -94,19 +92,14 @@ fn differs(entry: &ModelEntry, text: &str, what: &str) -> Error {
     .hint("the model was not installed: use another one, and report this")
 }
 
-/// Opens the engine that computes int8 vectors on this machine.
-fn open_int8(store: &ModelStore, spec: &ModelSpec) -> Result<EmbedFn> {
+/// Opens vic's own encoder, on every processor: the check is about the weights, and ONNX Runtime rounds more. Without
+/// fast kernels the check takes a minute.
+fn open_own(spec: &ModelSpec) -> Result<EmbedFn> {
     let (tokenizer, pooler) = (open_tokenizer(spec)?, open_pooler(spec)?);
     let lookup = open_lookup(spec, Precision::Int8, &tokenizer)?;
-    // The portable kernels are slow, but need no library.
-    let engine = if store.library("onnxruntime").is_ok() { EmbedEngine::Auto } else { EmbedEngine::Own };
-    match BertModel::open(spec, Precision::Int8, engine)?.zip(lookup.clone()) {
-        Some((model, lookup)) => bert_worker(model, lookup, pooler, &tokenizer)(),
-        None => {
-            let file = spec.network.onnx_file(Precision::Int8)?;
-            onnx_worker(load_cpu_runtime(store)?, file, lookup, pooler, &tokenizer)()
-        }
-    }
+    let model = BertModel::open(spec, Precision::Int8, EmbedEngine::Own)?.zip(lookup);
+    let (model, lookup) = model.ok_or_else(|| Error::internal("vic's own encoder did not open the model"))?;
+    bert_worker(model, lookup, pooler, &tokenizer)()
 }
 
 /// Returns the cosine of two vectors of norm 1; 0 if they have different lengths.
