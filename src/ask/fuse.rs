@@ -3,8 +3,8 @@
 //!
 //! The functions here are pure: callers run the searches and use the result.
 //!
-//! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. Cosine and BM25 are
-//! the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so scores of
+//! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. The cosine is converted
+//! to that of the default model ([`CosineCalibration`]). Cosine and BM25 are the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so scores of
 //! different questions can be compared: nonsense scores low. Min-max scaling of both lists per question does not improve the
 //! order (measured) and gives the best answer to nonsense a score near 1. Reciprocal rank fusion gives a worse order.
 //!
@@ -279,7 +279,7 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
-                    each leg, moved = cosine with the question moved towards the two best passages; then (1 - score) * \
+                    each leg, moved = cosine, as that of the default model, with the question moved towards the two best passages; then (1 - score) * \
                     0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.05 * coverage + 0.1 * nearness + 0.05 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
