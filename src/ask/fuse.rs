@@ -387,6 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn cosines_of_any_model_are_converted_to_the_default_model() {
+        let near = |a: f32, b: f32| (a - b).abs() < 1e-3;
+        let own = CosineCalibration::new(0.0544, 0.7902);
+        assert!(near(own.apply(0.5), 0.5) && near(own.apply(-0.2), -0.2));
+        let other = CosineCalibration::new(0.737, 0.877);
+        assert!(near(other.apply(0.737), 0.0544) && near(other.apply(0.877), 0.7902) && other.apply(1.0) <= 1.0);
+        assert!(CosineCalibration::new(1.0, 1.0).apply(1.0).is_finite());
+        let weights = Weights { calibration: other, ..Weights::default() };
+        let fused = fuse(&[], &hits(&[(1, "a", 0.877)]), &hits(&[]), &weights);
+        assert!(near(fused[0].similarity.unwrap(), 0.7902) && fused[0].vector == Some((1, 0.877)));
+    }
+
+    #[test]
     fn score_is_independent_of_other_candidates() {
         let alone = check(&[(1, "a", 5.0)], &[(1, "a", 0.5)], &[1]);
         let among = check(&[(1, "a", 5.0), (2, "b", 2.0)], &[(1, "a", 0.5), (2, "b", 0.4)], &[1, 2]);
