@@ -31,8 +31,8 @@ const DIRECTORY: &str = "milvus";
 const FINGERPRINT_DIGITS: usize = 12;
 /// Property of a collection that names its ledger.
 const IDENTITY_PROPERTY: &str = "vic.ledger";
-/// Maximum time until Milvus Lite answers after its start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time until Milvus Lite answers after its start: some seconds, or minutes on a machine that is very busy.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 /// Interval between attempts to connect to Milvus Lite while it starts, which takes some seconds.
 const START_INTERVAL: Duration = Duration::from_millis(200);
 /// Milvus Lite that ended this often while it starts cannot start. The first attempts may fail, while the server of a
