@@ -1,7 +1,7 @@
 //! The words for file types that users type in questions, and the extensions that each word means.
 
 use crate::model::FileKind;
-use crate::planner::words::is_in_list;
+use crate::planner::typed_words::is_in_list;
 
 /// A noun for a file type, found in a question.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,6 +34,7 @@ mod spelling;
 pub mod syntax;
 mod synthetic_plans;
 mod translate;
+mod typed_words;
 mod validate;
 mod vocabulary;
 mod words;

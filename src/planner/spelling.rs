@@ -4,7 +4,7 @@
 //! question about a battery does not become `changed`.
 
 use crate::planner::translate::{self, Dictionary};
-use crate::planner::words::{Word, is_in_list};
+use crate::planner::typed_words::{Word, is_in_list};
 
 /// The English words that are corrected.
 const ENGLISH: &str = "modified changed created updated uploaded downloaded scanned yesterday since today documents presentations spreadsheets \
@@ -62,10 +62,10 @@ fn only_similar<'a>(word: &str, known: &[(&'a str, &str)]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::{syntax, words};
+    use crate::planner::{syntax, typed_words};
 
     fn check(question: &str) -> String {
-        let mut words = words::typed_words(&syntax::split_operators(question).1);
+        let mut words = typed_words::typed_words(&syntax::split_operators(question).1);
         let dictionary = translate::detect_dictionary(&words);
         correct(&mut words, dictionary);
         words.iter().map(|it| it.plain.as_str()).collect::<Vec<_>>().join(" ")

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::planner::file_types;
+use crate::planner::typed_words::{Word, is_in_list};
 use crate::planner::vocabulary::{SHARED_WORDS, VOCABULARIES, Vocabulary};
-use crate::planner::words::{Word, is_in_list};
 use crate::text::function_words::{self, Language};
 use crate::units;
 

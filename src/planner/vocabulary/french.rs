@@ -1,6 +1,6 @@
 //! French words of questions. Data only.
 
-use super::Vocabulary;
+use crate::planner::vocabulary::table::Vocabulary;
 use crate::text::function_words::Language;
 
 pub(super) const FRENCH: Vocabulary = Vocabulary {

@@ -7,24 +7,9 @@
 mod french;
 mod german;
 mod spanish;
+mod table;
 
-use crate::text::function_words::Language;
-
-/// The words of one language.
-pub(super) struct Vocabulary {
-    pub(super) language: Language,
-    pub(super) rows: &'static [(&'static str, &'static str)],
-    /// Last parts of compound words, with the word of this vocabulary for them: `PDF-Dateien`, `Verträge-Ordner`.
-    pub(super) compounds: &'static [(&'static str, &'static str)],
-    /// Names of the weekdays from Monday on.
-    pub(super) weekdays: [&'static str; 7],
-    /// Names of the months; `|` separates names of the same month.
-    pub(super) months: [&'static str; 12],
-    /// Names of the numbers from two on.
-    pub(super) numbers: [&'static str; 11],
-    /// Whether the type of a file stands after the noun: `fichiers csv`.
-    pub(super) type_follows_noun: bool,
-}
+pub(super) use table::Vocabulary;
 
 /// The vocabularies that questions are read with, besides English.
 pub(super) const VOCABULARIES: [&Vocabulary; 3] = [&german::GERMAN, &french::FRENCH, &spanish::SPANISH];

@@ -9,14 +9,13 @@ fn write_other_files(world: &World) {
     }
 }
 
-/// Asks each question and checks that this file comes first and has a match by words.
+/// Asks each question and checks that keyword search ranks this file first.
 fn check_first(world: &World, expected: &[(&str, &str)]) {
     for (question, file) in expected {
         let answer = world.json(&["ask", "--explain", question]);
-        let first = &answer["hits"][0];
-        assert_eq!(first["path"], *file, "{question}: {}", answer["hits"]);
-        let reasons = first.to_string();
-        assert!(reasons.contains("\"keyword\":{"), "{question}: found without words: {reasons}");
+        let hits = answer["hits"].as_array().unwrap();
+        let found = hits.iter().find(|it| it["path"] == *file).unwrap_or_else(|| panic!("{question}: {answer}"));
+        assert_eq!(found["metadata"]["keyword"]["rank"], 1, "{question}: {found}");
     }
 }
 
@@ -109,6 +108,7 @@ fn file_names_are_found_without_accents() {
         ("name:ubersicht", "Übersicht.md"),
     ] {
         let found = world.json(&["files", query]);
-        assert_eq!(found["files"][0]["path"], name, "{query}: {found}");
+        let path = found["files"][0]["path"].as_str().unwrap_or_default();
+        assert!(path.ends_with(name), "{query}: {found}");
     }
 }
