@@ -22,6 +22,10 @@ use crate::store::FileSet;
 /// most searches.
 pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 
+/// Minimum fraction of known tokens in a question for a search by vector. The vectors of texts with unknown tokens are
+/// alike: with the default model, a question in Chinese is as near to a text in Thai as to its answer.
+const MIN_KNOWN_SHARE: f32 = 0.5;
+
 /// The fused results of keyword search and vector search.
 struct FusedLegs {
     fused: Vec<FusedFile>,
@@ -101,7 +105,8 @@ impl Asker {
         let mut warnings = Vec::new();
         let mut query = None;
         let mut weights = Weights::default();
-        let (keyword, vector, extra) = match &served.embedder {
+        let embedder = served.embedder.as_ref().filter(|it| it.known_share(text) >= MIN_KNOWN_SHARE);
+        let (keyword, vector, extra) = match embedder {
             Some(embedder) => {
                 let vector_leg = async {
                     let vector = asked.get_or_init(|| embedder.embed_query(text)).await.clone()?;
@@ -125,8 +130,14 @@ impl Asker {
                 }
             }
             None => {
-                warnings
-                    .push("answered by keywords alone: the embedding model of this index cannot be loaded".to_string());
+                let why = match &served.embedder {
+                    Some(it) => format!(
+                        "{} does not know most of the characters of the question; `vic models suggest` names a model that may",
+                        it.name()
+                    ),
+                    None => "the embedding model of this index cannot be loaded".to_string(),
+                };
+                warnings.push(format!("answered by keywords alone: {why}"));
                 (keyword_leg.await?, Vec::new(), Vec::new())
             }
         };

@@ -65,6 +65,10 @@ impl Embedder for BatchingEmbedder {
         self.embedder.dimension()
     }
 
+    fn known_share(&self, text: &str) -> f32 {
+        self.embedder.known_share(text)
+    }
+
     fn max_tokens(&self) -> usize {
         self.embedder.max_tokens()
     }

@@ -66,6 +66,12 @@ pub trait Embedder: Send + Sync {
         None
     }
 
+    /// Returns the fraction (0 to 1) of the tokens of a text that are in the model's vocabulary; 1 if the backend does not
+    /// report it. The vector of a text with few known tokens says nothing about the text.
+    fn known_share(&self, _text: &str) -> f32 {
+        1.0
+    }
+
     /// Returns the model's tokenizer, by which the size of chunks is measured. Models on servers return an estimate.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;
 }

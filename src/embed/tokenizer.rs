@@ -57,6 +57,14 @@ impl ModelTokenizer {
         Ok(ids)
     }
 
+    /// Returns the fraction (0 to 1) of the tokens of a text that are in the vocabulary; 1 for a text without tokens.
+    pub(crate) fn known_share(&self, text: &str) -> f32 {
+        let head = &text[..text.floor_char_boundary(HEAD_PIECE_BYTES)];
+        let (Ok(ids), Some(unknown)) = (self.engine.ids(head), self.engine.unknown()) else { return 1.0 };
+        let known = ids.iter().filter(|it| **it != unknown).count();
+        if ids.is_empty() { 1.0 } else { known as f32 / ids.len() as f32 }
+    }
+
     /// Returns the vocabulary size of the tokenizer.
     pub(crate) fn vocabulary(&self) -> usize {
         match &self.engine {
@@ -117,6 +125,14 @@ impl TokenEngine {
             }
             TokenEngine::Unigram(tokenizer) => tokenizer.encode(text).iter().map(|it| it.id).collect(),
         })
+    }
+
+    /// Returns the token for text that is not in the vocabulary.
+    fn unknown(&self) -> Option<u32> {
+        match self {
+            TokenEngine::Library(tokenizer) => ["[UNK]", "<unk>"].into_iter().find_map(|it| tokenizer.token_to_id(it)),
+            TokenEngine::Unigram(tokenizer) => Some(tokenizer.unknown()),
+        }
     }
 
     /// Returns the bytes of the text that each token covers.

@@ -130,6 +130,11 @@ impl UnigramTokenizer {
         self.scores.len()
     }
 
+    /// Returns the token for characters that are in no piece.
+    pub(crate) fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
     /// Returns the tokens before and after every text.
     pub(crate) fn frame(&self) -> [u32; 2] {
         self.frame

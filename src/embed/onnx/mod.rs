@@ -185,6 +185,10 @@ impl Embedder for OnnxEmbedder {
         self.dimension
     }
 
+    fn known_share(&self, text: &str) -> f32 {
+        self.tokenizer.known_share(text)
+    }
+
     fn max_tokens(&self) -> usize {
         self.tokenizer.max_tokens()
     }

@@ -135,6 +135,14 @@ async fn own_encoder_is_bit_identical_across_batches() {
 }
 
 #[tokio::test]
+async fn default_model_knows_english_and_few_chinese_characters() {
+    let model = default_model("int8").await;
+    assert_eq!(model.known_share("Who signed the lease?"), 1.0);
+    assert_eq!(model.known_share(""), 1.0);
+    assert!(model.known_share("发票寄到哪里") < 0.5, "{}", model.known_share("发票寄到哪里"));
+}
+
+#[tokio::test]
 async fn default_model_ranks_related_text_higher() {
     let model = default_model("int8").await;
     assert_eq!((model.dimension(), model.max_tokens(), model.name()), (384, 512, "all-MiniLM-L6-v2 (onnx)"));
