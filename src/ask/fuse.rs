@@ -85,6 +85,11 @@ impl Default for Weights {
 }
 
 impl Weights {
+    /// Weights for the order of passages, by which quotes are chosen. `scoring` in `answer` is fitted to their scores.
+    pub(crate) fn of_passages() -> Weights {
+        Weights { vector: 0.55, bm25_half: 12.0, ..Weights::default() }
+    }
+
     fn score(&self, similarity: Option<f32>, bm25: Option<f32>) -> f32 {
         let bm25 = bm25.unwrap_or(0.0).max(0.0);
         let keyword = bm25 / (bm25 + self.bm25_half.max(f32::MIN_POSITIVE));

@@ -292,9 +292,9 @@ fn rerank(
         let mut shown: Option<(f32, ChunkId)> = None;
         for passage in file.chunks().take(MAX_PASSAGES_PER_FILE) {
             let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
-            let merit = wording.wording_merit(&weights, reading);
-            let own = rerank::boost_score(passage.own_score(&Weights::default()), merit);
-            best = best.max(merit);
+            let merit = wording.wording_merit(&weights, reading, rerank::PASSAGE_STRENGTH);
+            let own = rerank::boost_score(passage.own_score(&Weights::of_passages()), merit);
+            best = best.max(wording.wording_merit(&weights, reading, rerank::FILE_STRENGTH));
             scores.insert((passage.file_id, passage.chunk_id.clone()), own);
             if shown.as_ref().is_none_or(|(it, _)| own > *it) {
                 shown = Some((own, passage.chunk_id.clone()));

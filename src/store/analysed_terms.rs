@@ -9,18 +9,12 @@ use std::sync::atomic::Ordering;
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::Schema;
 use lance::dataset::{BatchUDF, NewColumnTransform};
-use lancedb::Table;
 
 use crate::error::Result;
 use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
-use crate::store::schema::{TERMS, string_column, terms_field};
+use crate::store::schema::{string_column, terms_field};
 use crate::store::{indexes, schema};
-
-/// Returns whether a table has the column of analysed terms.
-pub(super) async fn has_terms(table: &Table) -> lancedb::Result<bool> {
-    Ok(table.schema().await?.field_with_name(TERMS).is_ok())
-}
 
 /// Adds the column of analysed terms, and indexes it, if the table lacks it. The caller holds the writer lock.
 pub(super) async fn add_terms(store: &LanceStore) -> Result<()> {

@@ -12,11 +12,10 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select, VectorQuery};
 use lancedb::table::{OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
-use crate::store::analysed_terms::has_terms;
 use crate::store::analysis::term_index;
 use crate::store::lance_error;
 use crate::store::memory::max_rows;
-use crate::store::schema::TERMS;
+use crate::store::schema::{TERMS, has_terms};
 
 /// Maximum memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;

@@ -20,7 +20,7 @@ use crate::store::recovery::{
     INDEX_CACHE_BYTES, LibraryCaches, METADATA_CACHE_BYTES, OpenedTable, TableLocation, connect,
 };
 use crate::store::version_pins::VersionPins;
-use crate::store::{analysed_terms, fsync, recovery};
+use crate::store::{fsync, recovery, schema};
 
 /// Prefix of the names of vic's tables.
 const TABLE_PREFIX: &str = "chunks_";
@@ -107,7 +107,7 @@ impl LanceStore {
         }
         let damaged = hot.damaged().clone();
         let shown = connect(dir, &cached).await?.open_table(&place.name).execute().await.on("open", dir)?;
-        let has_terms = analysed_terms::has_terms(&shown).await.on("read", dir)?;
+        let has_terms = schema::has_terms(&shown).await.on("read", dir)?;
         let readings = VersionPins::new(shown.version().await.on("read", dir)?);
         Ok(LanceStore {
             table,

@@ -34,6 +34,11 @@ pub(super) fn terms_field() -> Field {
     Field::new(TERMS, DataType::Utf8, true)
 }
 
+/// Returns whether a table has the column of analysed terms.
+pub(super) async fn has_terms(table: &lancedb::Table) -> lancedb::Result<bool> {
+    Ok(table.schema().await?.field_with_name(TERMS).is_ok())
+}
+
 /// Returns the schema of a table of a vic that left the analysis to the keyword index.
 pub(super) fn schema_without_terms(dimension: usize) -> SchemaRef {
     let item = Arc::new(Field::new("item", DataType::Float32, true));

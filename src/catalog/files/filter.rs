@@ -26,6 +26,8 @@ pub(in crate::catalog) struct Condition {
 /// A compiled glob for paths relative to their root.
 pub(in crate::catalog) struct PathGlob {
     matcher: GlobMatcher,
+    /// The folded glob for folded paths: `*ubersicht*` also finds `Übersicht.md`.
+    folded: GlobMatcher,
     /// Names of the root folders by root id, filled only if the glob begins with `**/`: `**/contracts/**` also finds
     /// the files of a root named `contracts`.
     roots: HashMap<RootId, OsString>,
@@ -39,13 +41,16 @@ impl PathGlob {
             let named = |it: Root| it.path.file_name().map(|name| (it.id, name.to_os_string()));
             names.extend(load_roots(db)?.into_iter().filter_map(named));
         }
-        Ok(PathGlob { matcher, roots: names })
+        Ok(PathGlob { matcher, folded: compile_glob(&vic_words::fold(text))?, roots: names })
     }
 
     /// Returns whether the glob matches a path relative to a root.
     fn is_match(&self, root: RootId, path: &Path) -> bool {
-        self.matcher.is_match(path)
-            || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
+        self.matches(path) || self.roots.get(&root).is_some_and(|name| self.matches(&Path::new(name).join(path)))
+    }
+
+    fn matches(&self, path: &Path) -> bool {
+        self.matcher.is_match(path) || self.folded.is_match(Path::new(&*vic_words::fold(&path.to_string_lossy())))
     }
 }
 

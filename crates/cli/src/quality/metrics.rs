@@ -55,13 +55,13 @@ fn ranked_files(question: &KnownQuestion, response: &AskResponse) -> Vec<String>
 /// Returns the grade of each ranked file; 0 for a file that is not known. Each known file counts once.
 fn grades_by_rank(question: &KnownQuestion, paths: &[String]) -> Vec<f64> {
     let mut left: Vec<&(String, f64)> = question.files.iter().collect();
-    let mut grade_of = |path: &String| {
+    let grade_of = |path: &String| {
         // A name that is the end of several names, such as `a.md`, gives way to a longer one.
         let matching = left.iter().enumerate().filter(|(_, (name, _))| is_end_of_path(name, path));
         let Some((index, _)) = matching.max_by_key(|(_, (name, _))| name.len()) else { return 0.0 };
         left.remove(index).1
     };
-    paths.iter().map(|it| grade_of(it)).collect()
+    paths.iter().map(grade_of).collect()
 }
 
 /// Whether a path is, or ends in, the named path. Both may be composed differently (`ü` as one character or two).
