@@ -16,20 +16,28 @@ const MIN_SHARE: u64 = 50;
 
 /// The languages of the files, counted once a minute. Clones share the count.
 #[derive(Clone, Default)]
-pub(super) struct CorpusLanguages(Arc<Mutex<Option<(Instant, Vec<Language>)>>>);
+pub(super) struct CorpusLanguages(Arc<Mutex<Option<Counted>>>);
+
+/// The languages and when they were counted.
+#[derive(Clone)]
+struct Counted {
+    at: Instant,
+    languages: Vec<Language>,
+}
 
 impl CorpusLanguages {
     /// Returns the languages of the files, or all languages while none is known.
     pub(super) async fn current(&self, catalog: &Catalog) -> Vec<Language> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, languages)) = known.filter(|it| it.0.elapsed() < MAX_AGE) {
-            return languages;
+        if let Some(counted) = known.filter(|it| it.at.elapsed() < MAX_AGE) {
+            return counted.languages;
         }
         let counted = catalog.clone();
         let counts = crate::index::blocking(move || counted.languages()).await.unwrap_or_default();
         let languages = select_frequent(&counts);
         if !counts.is_empty() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), languages.clone()));
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Counted { at: Instant::now(), languages: languages.clone() });
         }
         languages
     }

@@ -173,8 +173,8 @@ mod tests {
     fn each_character_is_replaced_and_others_stay() {
         // Many characters with common first bytes, so that nodes share blocks.
         let map: Vec<(char, String)> = ('\u{1}'..='\u{2fff}')
-            .filter(|it| *it as u32 % 3 == 0)
-            .map(|it| (it, if it as u32 % 2 == 0 { format!("<{}>", it as u32) } else { String::new() }))
+            .filter(|it| (*it as u32).is_multiple_of(3))
+            .map(|it| (it, if (it as u32).is_multiple_of(2) { format!("<{}>", it as u32) } else { String::new() }))
             .collect();
         let own = CharacterMap::decode(&encode(&map)).unwrap();
         for code in (1..0x3100).chain([0xfb01, 0x1f600]) {

@@ -101,7 +101,8 @@ fn question_words(question: &str, languages: &[Language]) -> Vec<Vec<String>> {
     let is_left_out =
         |word: &TextWord<'_>| word.has_stem && language.is_some_and(|it| languages_of(&word.folded) & it.bit() != 0);
     let has_pairs = words.iter().any(|it| !it.has_stem && !it.is_character);
-    let wanted = words.iter().filter(|it| !is_left_out(it) && !(it.is_character && has_pairs));
+    let is_covered = |it: &TextWord<'_>| it.is_character && has_pairs;
+    let wanted = words.iter().filter(|it| !is_left_out(it) && !is_covered(it));
     wanted.map(|it| terms_of(it, languages)).collect()
 }
 
@@ -110,8 +111,8 @@ fn question_words(question: &str, languages: &[Language]) -> Vec<Vec<String>> {
 /// text may split differently.
 pub fn required_words(text: &str) -> Vec<Vec<String>> {
     let words = text_words(text);
-    let is_indexed = |word: &&TextWord<'_>| !word.is_guess && !(word.has_stem && languages_of(&word.folded) != 0);
-    words.iter().filter(is_indexed).map(|it| terms_of(it, &Language::ALL)).collect()
+    let may_lack = |it: &TextWord<'_>| it.is_guess || (it.has_stem && languages_of(&it.folded) != 0);
+    words.iter().filter(|it| !may_lack(it)).map(|it| terms_of(it, &Language::ALL)).collect()
 }
 
 /// Returns the terms of a word in these languages.

@@ -152,7 +152,7 @@ mod tests {
     fn ordinal_ranges_hold_all_chunks_despite_gaps() {
         let deep = 1 << 24;
         let live = LiveRows::new(vec![run(1, 6, deep..deep + 3), run(1, 5, 0..10), run(1, 7, 10..12)]);
-        assert_eq!(live.ordinal_ranges(1, 100), [0..deep + 3]);
+        assert_eq!(live.ordinal_ranges(1, 100), std::iter::once(0..deep + 3).collect::<Vec<_>>());
         assert_eq!(live.ordinal_ranges(1, 5), [0..5, 5..10, 10..deep + 3]);
         assert_eq!(live.ordinal_ranges(1, 6), [0..6, 6..12, deep..deep + 3]);
         assert!(live.ordinal_ranges(2, 5).is_empty());
