@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::metrics::TOP;
-use super::run::{QuestionResult, Run};
+use super::metrics::{QuestionResult, TOP};
+use super::run::Run;
 
 /// Number of bootstrap samples; more change the ends of an interval by less than a tenth of its width.
 const SAMPLES: usize = 2_000;

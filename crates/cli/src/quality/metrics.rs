@@ -1,16 +1,48 @@
 //! Computes the measures of `vic quality` from the paths and quotes of an answer. Pure functions.
 
+use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
 use vic_protocol::model::{AnswerOutcome, AskResponse};
 
 use super::questions::KnownQuestion;
-use super::run::QuestionResult;
 
 /// Number of hits that nDCG and `hit@10` look at, as is usual in the literature.
 pub(super) const TOP: usize = 10;
 /// The text between an archive and its member in a path.
 const MEMBER: &str = "!/";
+
+/// The measures of one question. A measure is absent if the question has no known file or no known answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct QuestionResult {
+    pub(super) question: String,
+    /// The known files, as the user named them.
+    pub(super) wanted: Vec<String>,
+    /// The first ten files that vic found.
+    pub(super) found: Vec<String>,
+    /// nDCG@10: 1 if the known files are the first hits, best first.
+    pub(super) ndcg: Option<f64>,
+    /// Share of the known files that are among the hits.
+    pub(super) recall: Option<f64>,
+    /// Rank of the first known file, starting at 1.
+    pub(super) rank: Option<usize>,
+    /// Whether the quotes contain an accepted answer.
+    pub(super) is_answered: Option<bool>,
+    /// Whether vic says that no file answers a question that no file answers.
+    pub(super) is_refused: Option<bool>,
+    /// Time of the answer.
+    pub(super) milliseconds: f64,
+    /// Why vic rejected the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+impl QuestionResult {
+    /// Whether a known file is among the first `top` hits; `None` without known files.
+    pub(super) fn is_hit(&self, top: usize) -> Option<bool> {
+        self.ndcg.map(|_| self.rank.is_some_and(|it| it <= top))
+    }
+}
 
 /// Computes the measures of one answer.
 pub(super) fn measure(question: &KnownQuestion, response: &AskResponse) -> QuestionResult {

@@ -94,7 +94,8 @@ fn write_changes(out: &mut String, name: &str, changes: &[Change], listed: usize
 mod tests {
     use super::*;
     use crate::quality::comparison::compare;
-    use crate::quality::run::{QuestionResult, summarize};
+    use crate::quality::metrics::QuestionResult;
+    use crate::quality::run::summarize;
 
     fn run(ndcg: f64) -> Run {
         let questions = vec![QuestionResult {
