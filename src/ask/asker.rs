@@ -7,6 +7,7 @@ use crate::ask::answer::CosineScaleCache;
 use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
 use crate::ask::corpus_languages::CorpusLanguages;
 use crate::ask::file_filter;
+use crate::ask::model_rerank::ModelReranking;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::egress::redact_hosts;
@@ -34,6 +35,8 @@ pub struct Asker {
     pub(super) db_path: PathBuf,
     pub(super) scales: CosineScaleCache,
     pub(super) languages: CorpusLanguages,
+    /// The model that reranks the best hits, if one is configured.
+    pub(super) reranking: Option<ModelReranking>,
     /// The files that the caller may see; all other files are hidden from the caller.
     pub(super) scope: Scope,
 }
@@ -56,6 +59,7 @@ impl Asker {
             db_path: config.db_path.clone(),
             scales: CosineScaleCache::default(),
             languages: CorpusLanguages::default(),
+            reranking: ModelReranking::from_config(config),
             scope: Scope::All,
         })
     }

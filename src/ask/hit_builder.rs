@@ -12,6 +12,7 @@ use crate::ask::citation::{self, CitationStatus, FILE_CHECK_TIMEOUT};
 use crate::ask::date_order::{self, DateSource, DatedFile};
 use crate::ask::fuse::{FusedFile, Weights};
 use crate::ask::hit::{self, Passage, RankedHit};
+use crate::ask::model_rerank::RERANKED_HITS;
 use crate::ask::question::Question;
 use crate::ask::rerank::{PassageWords, QuestionWords};
 use crate::ask::{excerpt, near_duplicates, rerank};
@@ -30,7 +31,7 @@ const MIN_RERANKED_FILES: usize = 30;
 /// answer.
 const MAX_PASSAGES_OF_BEST: usize = 16;
 /// Number of best hits that keep their passages, so that an answer can quote them.
-const MAX_QUOTED_FILES: usize = 4;
+pub(super) const MAX_QUOTED_FILES: usize = 4;
 /// Maximum number of passages of each file that are compared with the wording of the question.
 const MAX_PASSAGES_PER_FILE: usize = 5;
 
@@ -48,6 +49,8 @@ struct CheckedFiles {
     is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     word_weights: HashMap<String, f32>,
+    /// Keys of the content words that no compared passage contains.
+    absent_words: Vec<String>,
 }
 
 /// The hits to show, best first.
@@ -58,6 +61,8 @@ pub(super) struct PresentedHits {
     pub(super) is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
+    /// Keys of the content words that no compared passage contains.
+    pub(super) absent_words: Vec<String>,
 }
 
 impl Asker {
@@ -86,7 +91,8 @@ impl Asker {
         let old =
             |path: &String| format!("`{path}` has changed since it was indexed; the shown passage may be outdated");
         warnings.extend(looked.changed.iter().map(old));
-        Ok(PresentedHits { found: looked.found, is_stale: looked.is_stale, word_weights: looked.word_weights })
+        let CheckedFiles { found, is_stale, word_weights, absent_words, .. } = looked;
+        Ok(PresentedHits { found, is_stale, word_weights, absent_words })
     }
 
     async fn read_and_check(
@@ -118,10 +124,10 @@ impl Asker {
             }
             let dates = order_by_date(&question, &mut top, &records, &chunks);
             near_duplicates::demote_copies(&mut top, &records, &chunks, question.limit);
-            let word_weights = compared.weights;
             Ok(CheckedFiles {
                 is_stale: is_torn,
-                word_weights,
+                word_weights: compared.weights,
+                absent_words: compared.absent,
                 ..check_files(&question, &top, &records, &chunks, &compared.scores, &dates)
             })
         })
@@ -159,7 +165,7 @@ fn check_files(
         if let (Some(wanted), Some(date)) = (question.plan.date_order, dates.get(&record.id)) {
             date_order::describe(&mut found.hit, wanted, *date, question.explain);
         }
-        if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < MAX_QUOTED_FILES) {
+        if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < RERANKED_HITS) {
             evidence.passages = quotable_passages(fused, chunks, scores);
         }
         looked.found.push(found);
@@ -265,6 +271,8 @@ struct RerankResult {
     scores: HashMap<(FileId, ChunkId), f32>,
     /// Weight of each content word of the question among these passages.
     weights: HashMap<String, f32>,
+    /// Keys of the content words that none of these passages contains.
+    absent: Vec<String>,
 }
 
 /// Raises the scores of files whose passages have the wording of the question, makes each file show its best passage, and
@@ -306,5 +314,6 @@ fn rerank(
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
-    RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
+    let absent = wording.absent_keys(readings.values());
+    RerankResult { scores, absent, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }

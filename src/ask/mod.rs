@@ -30,11 +30,13 @@ mod near_duplicates;
 mod numbers;
 mod question;
 mod relevance;
+mod model_rerank;
 mod rerank;
 mod retrieve;
 mod similar;
 mod stop_words;
 mod terms;
+mod typing_errors;
 mod word_runs;
 
 use std::collections::BTreeMap;
@@ -135,13 +137,20 @@ impl Asker {
         request: AskRequest,
         root: Option<&Path>,
     ) -> Result<(Question, SearchOutcome)> {
-        let question = self.plan(request, root).await?;
+        let mut question = self.plan(request, root).await?;
         let outcome = if question.is_listing() {
             self.list_files(&question).await?
         } else if served.store.chunk_count() == 0 {
             self.search_by_name(&question).await?
         } else {
-            self.search_index(served, &question).await?
+            let outcome = self.search_index(served, &question).await?;
+            match self.correct_typing_errors(served, &question, &outcome.absent_words).await? {
+                Some(corrected) => {
+                    question = corrected;
+                    self.search_index(served, &question).await?
+                }
+                None => outcome,
+            }
         };
         Ok((question, outcome))
     }

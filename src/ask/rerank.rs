@@ -124,6 +124,14 @@ impl QuestionWords {
         holding.into_iter().map(|it| ((count - it + 0.5) / (it + 0.5)).ln_1p()).collect()
     }
 
+    /// Returns the comparison keys of the content words that none of these passages contains, neither in its text nor in its
+    /// title.
+    pub(super) fn absent_keys<'a>(&self, passages: impl Iterator<Item = &'a PassageWords> + Clone) -> Vec<String> {
+        let is_in = |index: usize, passage: &PassageWords| passage.in_title[index] || !passage.places[index].is_empty();
+        let is_absent = |index: &usize| !passages.clone().any(|it| is_in(*index, it));
+        (0..self.keys.len()).filter(is_absent).map(|it| self.keys[it].clone()).collect()
+    }
+
     /// Returns how closely a passage has the wording of the question, 0 to 1 (the merit of the module docs).
     pub(super) fn wording_merit(&self, weights: &[f32], passage: &PassageWords, strength: f32) -> f32 {
         let held = |number: &usize| !passage.places[*number].is_empty();

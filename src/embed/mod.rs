@@ -20,6 +20,7 @@ pub mod models;
 pub(crate) mod onnx;
 mod precompiled_map;
 pub(crate) mod remote;
+mod reranker;
 mod sample;
 mod suggestion;
 pub(crate) mod tokenizer;
@@ -34,6 +35,7 @@ pub use crate::embed::model_catalog::{
 };
 pub use onnx::disable_telemetry;
 pub(crate) use remote::open_server;
+pub(crate) use reranker::{Reranker, RerankerSettings, open_reranker};
 pub(crate) use sample::Random;
 pub use sample::{sample_texts, sample_texts_with_lengths};
 pub(crate) use suggestion::suggest_model;

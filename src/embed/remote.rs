@@ -8,6 +8,7 @@ mod embedder;
 mod http;
 mod ollama;
 mod openai;
+mod rerank;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -20,6 +21,7 @@ use crate::model::PrivacyMode;
 
 pub(crate) use http::{Failure, endpoint, error_from_response, post_once, read_answer, retry_after_json};
 pub(crate) use ollama::{forwarded_model_error, remote_host_of_model};
+pub(super) use rerank::RerankServer;
 
 /// Opens the configured model on the configured kind of server.
 ///

@@ -44,16 +44,35 @@ impl ModelTokenizer {
 
     /// Returns the token ids of a text, with special tokens added, truncated to the longest input of the model.
     pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>> {
-        let room = self.max_tokens - self.before.len() - self.after.len();
         let mut ids = self.before.clone();
+        ids.extend(self.head_ids(text, self.max_tokens - self.before.len() - self.after.len())?);
+        ids.extend(&self.after);
+        Ok(ids)
+    }
+
+    /// Returns the token ids of a question and a passage with special tokens, as cross-encoders read them, and the index at
+    /// which the second segment begins. Truncates the question to half of the longest input, and the passage to the rest.
+    pub(crate) fn pair_ids(&self, question: &str, passage: &str) -> Result<(Vec<u32>, usize)> {
+        let room = self.max_tokens.saturating_sub(self.before.len() + 2 * self.after.len());
+        let mut ids = self.before.clone();
+        ids.extend(self.head_ids(question, room / 2)?);
+        ids.extend(&self.after);
+        let second = ids.len();
+        ids.extend(self.head_ids(passage, (self.max_tokens - self.after.len()).saturating_sub(second))?);
+        ids.extend(&self.after);
+        Ok((ids, second))
+    }
+
+    /// Returns the first `most` token ids of a text, without special tokens.
+    fn head_ids(&self, text: &str, most: usize) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
         for piece in Pieces::new(text, HEAD_PIECE_BYTES) {
-            let free = self.before.len() + room - ids.len();
+            let free = most - ids.len();
             ids.extend(self.engine.ids(piece.1)?.into_iter().take(free));
-            if ids.len() == self.before.len() + room {
+            if ids.len() == most {
                 break;
             }
         }
-        ids.extend(&self.after);
         Ok(ids)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | operator | meaning |
 //! |---|---|
-//! | `"exact phrase"` | these words in this order; `\"` is a literal quote |
+//! | `"exact phrase"` | these words in this order; `\"` is a literal quote; in a long question only a part of its text |
 //! | `+word`, `+"a phrase"` | must occur in the file |
 //! | `-word`, `-"a phrase"` | must not occur in the file |
 //! | `ext:pdf`, `ext:pdf,md` | extension |
@@ -56,6 +56,10 @@ pub struct Operators {
     pub problems: Vec<Error>,
 }
 
+/// Maximum number of other words beside phrases. A question with more words is prose that quotes titles and terms, and
+/// files that answer it rarely have all of them word for word.
+const MAX_WORDS_BESIDE_PHRASES: usize = 10;
+
 const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
 
 /// Parses the operators of a question. Never fails: see [`Operators::problems`].
@@ -73,6 +77,9 @@ pub(super) fn split_operators(text: &str) -> (Operators, Vec<QuestionPart>) {
     while !rest.is_empty() {
         let used = take_token(rest, &quotes, &mut syntax, &mut pieces);
         rest = rest[used..].trim_start();
+    }
+    if pieces.iter().filter(|it| !it.is_quoted).count() > MAX_WORDS_BESIDE_PHRASES {
+        syntax.phrases.clear();
     }
     (syntax, pieces)
 }
@@ -313,6 +320,15 @@ mod tests {
             "\u{201c}tide board\u{201d}",
             Operators { free_text: phrases[0].clone(), phrases, ..Operators::default() },
         );
+    }
+
+    #[test]
+    fn long_question_requires_no_phrase() {
+        let quoting = |words: usize| format!("{}\"tide board\" +wind", "word ".repeat(words));
+        assert_eq!(parse(&quoting(MAX_WORDS_BESIDE_PHRASES)).phrases, ["tide board"]);
+        let prose = parse(&quoting(MAX_WORDS_BESIDE_PHRASES + 1));
+        assert_eq!((prose.phrases, prose.must), (Vec::new(), list(&["wind"])));
+        assert!(prose.free_text.ends_with("word tide board wind"), "{}", prose.free_text);
     }
 
     #[test]

@@ -192,6 +192,12 @@ pub trait Store: Send + Sync {
     /// Returns the `limit` chunks that match the words best, by BM25, best first.
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;
 
+    /// Returns up to `limit` chunks with a term that differs from `term` in at most two characters, but not in the first. A
+    /// backend that cannot search so returns none.
+    async fn chunks_with_similar_term(&self, _term: &str, _files: &FileSet, _limit: usize) -> Result<Vec<LegHit>> {
+        Ok(Vec::new())
+    }
+
     /// Returns the chunks with these ids, unordered. Skips missing chunks.
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>>;
 

@@ -70,6 +70,12 @@ impl BertEncoder {
         let rows = self.pass.run(|buffer| self.lookup.fill(ids, buffer))?;
         self.pooler.pool(rows, self.lookup.hidden())
     }
+
+    /// Returns the output of the first token of a pair of texts; the tokens from index `second` are the second text.
+    pub(crate) fn first_token(&mut self, ids: &[u32], second: usize) -> Result<Vec<f32>> {
+        let rows = self.pass.run(|buffer| self.lookup.fill_pair(ids, second, buffer))?;
+        Ok(rows[..self.lookup.hidden().min(rows.len())].to_vec())
+    }
 }
 
 /// Returns what vic's own encoder needs to run a model, or the reason why ONNX Runtime must run it.

@@ -17,6 +17,8 @@ pub(crate) struct EmbeddingTable {
     words: WordTable,
     /// For each token position, the sum of the position embedding and the embedding of segment 0.
     positions: Vec<f32>,
+    /// What the embedding of segment 1 adds to that of segment 0; empty if the model has a single segment.
+    second_segment: Vec<f32>,
 }
 
 /// Number of tokens above which the word table is kept as bytes: that of a multilingual model takes 190 MB with half
@@ -51,7 +53,9 @@ impl EmbeddingTable {
         for row in places.chunks_exact_mut(hidden) {
             row.iter_mut().zip(&segment).for_each(|(place, segment)| *place += segment);
         }
-        Ok(EmbeddingTable { hidden, words, positions: places })
+        let (first, others) = segment.split_at(hidden.min(segment.len()));
+        let second_segment = others.iter().zip(first).map(|(second, first)| second - first).collect();
+        Ok(EmbeddingTable { hidden, words, positions: places, second_segment })
     }
 
     /// Returns the number of tokens in the word table.
@@ -105,6 +109,15 @@ impl EmbeddingTable {
             };
             known.ok_or_else(|| Error::internal(format!("token id {id} is not in the model's word table")))?;
             row.iter_mut().zip(place).for_each(|(value, place)| *value += place);
+        }
+        Ok(())
+    }
+
+    /// Like `fill`, for a pair of texts: the tokens from index `second` belong to the second segment.
+    pub(crate) fn fill_pair(&self, ids: &[u32], second: usize, output: &mut Vec<f32>) -> Result<()> {
+        self.fill(ids, output)?;
+        for row in output.chunks_exact_mut(self.hidden).skip(second) {
+            row.iter_mut().zip(&self.second_segment).for_each(|(value, segment)| *value += segment);
         }
         Ok(())
     }

@@ -76,11 +76,29 @@ impl Encoder {
 
     /// Computes the vector of one text. A run has only one text, so no other text affects the vector.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
+        let pooler = self.pooler.clone();
+        self.run(ids, ids.len(), |shape, values| match *shape {
+            [_, _, width] => pooler.pool(values, width.unsigned_abs() as usize),
+            _ => pooler.finish(values.to_vec()),
+        })
+    }
+
+    /// Returns the output of the first token of a pair of texts; the tokens from index `second` are the second text. Only
+    /// graphs that vic writes tell the texts apart.
+    pub(crate) fn first_token(&mut self, ids: &[u32], second: usize) -> Result<Vec<f32>> {
+        self.run(ids, second, |shape, values| {
+            let width = shape.last().map_or(0, |it| it.unsigned_abs() as usize);
+            Ok(values[..width.min(values.len())].to_vec())
+        })
+    }
+
+    /// Runs one text, and passes the shape and the numbers of the output to `read`: `[1, tokens, width]` or `[1, width]`.
+    fn run<T>(&mut self, ids: &[u32], second: usize, read: impl FnOnce(&[i64], &[f32]) -> Result<T>) -> Result<T> {
         let failed = |error: ort::Error| Error::internal(format!("ONNX Runtime cannot run the model: {error}"));
         let (ones, zeros, numbers): (Vec<i64>, Vec<i64>, Vec<i64>);
         let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = match &mut self.input {
             NetworkInput::Embeddings { lookup, buffer } => {
-                lookup.fill(ids, buffer)?;
+                lookup.fill_pair(ids, second, buffer)?;
                 let shape = [1, ids.len(), lookup.hidden()];
                 let tensor = TensorRef::from_array_view((shape, buffer.as_slice())).map_err(failed)?;
                 vec![(graph::INPUT.into(), tensor.into())]
@@ -105,8 +123,7 @@ impl Encoder {
         let outputs = self.session.run(inputs).map_err(failed)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
         match shape.iter().as_slice() {
-            &[1, _, width] => self.pooler.pool(values, width.unsigned_abs() as usize),
-            &[1, _] => self.pooler.finish(values.to_vec()),
+            shape @ ([1, _, _] | [1, _]) => read(shape, values),
             other => Err(Error::new(
                 ErrorCode::FailedPrecondition,
                 format!("the model's output `{}` has the shape {other:?}, not [1, tokens, width]", self.output),

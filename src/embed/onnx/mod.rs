@@ -5,6 +5,7 @@
 //! at a time: a text of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector
 //! of another. Start reading at [`encoder`].
 
+pub(crate) mod cross_encoder;
 pub(crate) mod cuda;
 mod encoder;
 mod graph;

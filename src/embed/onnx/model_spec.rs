@@ -57,18 +57,29 @@ pub(crate) enum Network {
 }
 
 impl ModelSpec {
-    /// Finds a model by its name in the catalog, or by the path of its folder or of its `.onnx` file.
+    /// Finds an embedding model by its name in the catalog, or by the path of its folder or of its `.onnx` file.
     pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
+        ModelSpec::resolve_kind(store, model, ModelKind::Embedding)
+    }
+
+    /// Finds a model of a kind by its name in the catalog, or any model by the path of its folder or of its `.onnx` file.
+    pub(crate) fn resolve_kind(store: &ModelStore, model: &str, kind: ModelKind) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
             return ModelSpec::from_path(store, Path::new(model));
         }
-        ModelSpec::from_entry(store, &store.entry(model)?)
+        ModelSpec::from_entry_of_kind(store, &store.entry(model)?, kind)
     }
 
     pub(crate) fn from_entry(store: &ModelStore, entry: &ModelEntry) -> Result<ModelSpec> {
-        if entry.kind != ModelKind::Embedding {
-            return Err(Error::invalid(format!("`{}` is not an embedding model", entry.name))
-                .hint("`vic models list` shows the models"));
+        ModelSpec::from_entry_of_kind(store, entry, ModelKind::Embedding)
+    }
+
+    fn from_entry_of_kind(store: &ModelStore, entry: &ModelEntry, kind: ModelKind) -> Result<ModelSpec> {
+        if entry.kind != kind {
+            let wanted = if kind == ModelKind::Reranker { "a reranker" } else { "an embedding model" };
+            return Err(
+                Error::invalid(format!("`{}` is not {wanted}", entry.name)).hint("`vic models list` shows the models")
+            );
         }
         for file in entry.platform_files() {
             store.locate_file(&entry.name, &file.name)?;

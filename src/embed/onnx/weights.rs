@@ -211,9 +211,13 @@ impl Weights {
         self.tensor_info(name).is_ok()
     }
 
+    /// Returns the description of a tensor. Layers on top of the encoder, such as a classifier, have no prefix.
     fn tensor_info(&self, name: &str) -> Result<&TensorInfo> {
         let full = format!("{}{name}", self.prefix);
-        self.tensors.get(&full).ok_or_else(|| self.invalid_model(&format!("`{full}` is missing")))
+        self.tensors
+            .get(&full)
+            .or_else(|| self.tensors.get(name))
+            .ok_or_else(|| self.invalid_model(&format!("`{full}` is missing")))
     }
 
     /// Returns the error that the content of the file is invalid; `text` is the reason.

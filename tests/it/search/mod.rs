@@ -7,4 +7,6 @@ pub(crate) mod file_names;
 pub(crate) mod printed_paths;
 pub(crate) mod quality;
 pub(crate) mod questions;
+pub(crate) mod reranker;
 pub(crate) mod scripts;
+pub(crate) mod typing_errors;

@@ -154,6 +154,9 @@ fn model_value(config: &Config, name: &str) -> Option<String> {
         "VIC_OLLAMA_EMBED_MODEL" => model_of(EmbedBackend::Ollama),
         "VIC_OPENAI_BASE_URL" => Some(embed.openai_url.clone()),
         "VIC_OPENAI_EMBED_MODEL" => model_of(EmbedBackend::OpenAi),
+        "VIC_RERANK_MODEL" => config.rerank.model.clone(),
+        "VIC_RERANK_URL" => config.rerank.url.clone(),
+        "VIC_RERANK_MS" => Some(config.rerank.milliseconds.to_string()),
         "VIC_SERVERS_CA" => config.servers_ca.as_deref().and_then(path),
         "VIC_LIBRARIAN_BACKEND" => Some(
             match config.llm.backend {
@@ -245,7 +248,14 @@ mod tests {
 
     #[test]
     fn keys_are_shown_only_as_set_or_unset() {
-        for name in ["VIC_BRIDGE_API_KEY", "VIC_OLLAMA_API_KEY", "VIC_OPENAI_API_KEY", "VIC_MILVUS_TOKEN"] {
+        let names = [
+            "VIC_BRIDGE_API_KEY",
+            "VIC_OLLAMA_API_KEY",
+            "VIC_OPENAI_API_KEY",
+            "VIC_RERANK_API_KEY",
+            "VIC_MILVUS_TOKEN",
+        ];
+        for name in names {
             let variables = [("VIC_DATA_DIR", "/d"), (name, "s3cret")];
             assert_eq!(check(&variables, name), (Some("set".into()), Origin::Environment));
             assert_eq!(check(&variables[..1], name), (None, Origin::Default));

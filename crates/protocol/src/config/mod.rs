@@ -26,7 +26,9 @@ pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 pub use file_edit::set_in_file;
 pub use load::plugin_environment;
-pub use sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorBackend, VectorConfig, WalkConfig};
+pub use sections::{
+    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
+};
 pub use toolsets::Toolsets;
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 pub use user_folders::UserFolders;

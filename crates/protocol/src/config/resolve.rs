@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::config::sections::{
-    BackgroundConfig, Config, LlmBackend, LlmConfig, VectorBackend, VectorConfig, WalkConfig,
+    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
 };
 use crate::config::sources::Settings;
 use crate::config::{Toolsets, foreign_variables, ollama_host};
@@ -17,6 +17,9 @@ use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 const MAX_COLLECTION_CHARS: usize = 200;
 /// Maximum of `VIC_L2_SECONDS`, the time per question for OCR and other skills: users do not wait longer than an hour.
 const MAX_L2_SECONDS: u32 = 3_600;
+
+/// Default and maximum of `VIC_RERANK_MS`: an answer should not take noticeably longer, and users do not wait for a minute.
+const RERANK_MS: (u32, u32) = (120, 60_000);
 
 /// Maximum of `VIC_WORKERS`, the number of extraction processes: more than the cores of any machine.
 const MAX_WORKERS: u32 = 1_024;
@@ -59,6 +62,7 @@ impl Settings<'_> {
             log_level: self.log_level()?,
             model_dirs: self.model_dirs(&data_dir, default_dir)?,
             embed: self.embed()?,
+            rerank: self.rerank()?,
             llm: self.llm()?,
             walk: self.walk()?,
             background: self.background()?,
@@ -153,6 +157,21 @@ impl Settings<'_> {
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
             openai_key: self.text("VIC_OPENAI_API_KEY"),
             context_tokens: None,
+        })
+    }
+
+    fn rerank(&self) -> Result<RerankConfig> {
+        let url = self.text("VIC_RERANK_URL");
+        if url.as_deref().is_some_and(|it| it.contains('@')) {
+            // The address is shown in errors and in the audit log.
+            return Err(Error::invalid("VIC_RERANK_URL holds a user or a password")
+                .hint("put the key of the server into VIC_RERANK_API_KEY"));
+        }
+        Ok(RerankConfig {
+            model: self.text("VIC_RERANK_MODEL"),
+            url,
+            key: self.text("VIC_RERANK_API_KEY"),
+            milliseconds: self.bounded("VIC_RERANK_MS", RERANK_MS.0, 1..=RERANK_MS.1)?,
         })
     }
 

@@ -29,6 +29,8 @@ pub struct Config {
     pub model_dirs: Vec<PathBuf>,
     /// Settings of the embedder.
     pub embed: EmbedConfig,
+    /// Settings of the reranker.
+    pub rerank: RerankConfig,
     /// Settings of language models.
     pub llm: LlmConfig,
     /// Settings of walking and watching folders.
@@ -93,6 +95,19 @@ pub struct VectorConfig {
     pub milvus_collection: String,
     /// `VIC_MILVUS_TOKEN`: token or `user:password` for the Milvus server.
     pub milvus_token: Option<String>,
+}
+
+/// Settings of the model that reranks the best hits of a question. Without a model and a server, nothing is reranked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RerankConfig {
+    /// `VIC_RERANK_MODEL`: name or folder of a model in process, or name of a model on the server.
+    pub model: Option<String>,
+    /// `VIC_RERANK_URL`: address of a server with a `/rerank` endpoint.
+    pub url: Option<String>,
+    /// `VIC_RERANK_API_KEY`: API key for the server.
+    pub key: Option<String>,
+    /// `VIC_RERANK_MS`: time limit of one question in milliseconds.
+    pub milliseconds: u32,
 }
 
 /// What plans questions and writes answers: fixed rules or a language model.

@@ -63,6 +63,13 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("VIC_OPENAI_BASE_URL", "OpenAI-compatible server (default http://127.0.0.1:8080)"),
     ("VIC_OPENAI_EMBED_MODEL", "embedding model on the OpenAI-compatible server (default text-embedding-3-small)"),
     ("VIC_OPENAI_API_KEY", "API key (bearer token) for the OpenAI-compatible server"),
+    (
+        "VIC_RERANK_MODEL",
+        "model that reranks the best hits: a name in models/catalog.toml, a folder, or the name of a model on VIC_RERANK_URL",
+    ),
+    ("VIC_RERANK_URL", "server with a /rerank endpoint that reranks the best hits"),
+    ("VIC_RERANK_API_KEY", "API key (bearer token) for the reranking server"),
+    ("VIC_RERANK_MS", "time limit in milliseconds for reranking one question (default 120)"),
     ("VIC_SERVERS_CA", "PEM file of certificates to trust for TLS to the model servers, besides those of the system"),
     (
         "VIC_LIBRARIAN_BACKEND",

@@ -89,6 +89,25 @@ impl Catalog {
         })
     }
 
+    /// Returns the words of all names that begin with the character `first` and differ in length from `word` by at most two
+    /// characters, folded.
+    ///
+    /// # Errors
+    /// Errors of SQLite.
+    pub fn name_words_like(&self, word: &str) -> Result<Vec<String>> {
+        let Some(first) = word.chars().next() else { return Ok(Vec::new()) };
+        let length = word.chars().count() as i64;
+        self.database.read(|db| {
+            db.execute_batch("CREATE VIRTUAL TABLE IF NOT EXISTS temp.name_terms USING fts5vocab (main, names, row)")?;
+            let mut statement = db.prepare_cached(
+                "SELECT term FROM temp.name_terms WHERE term >= ?1 AND term < ?2 AND length(term) BETWEEN ?3 AND ?4",
+            )?;
+            let end = char::from_u32(u32::from(first) + 1).unwrap_or(char::MAX);
+            let bounds = params![first.to_string(), end.to_string(), length - 2, length + 2];
+            Ok(statement.query_map(bounds, |row| row.get(0))?.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// Returns the files with these words in sequence in one of their names, sorted by id.
     ///
     /// # Errors

@@ -89,6 +89,27 @@ impl TinyBert {
         TinyBert { shape, tensors: tensors.map(|(name, shape, numbers)| (name, (shape, numbers))).collect() }
     }
 
+    /// Adds the pooler and the classifier of a cross-encoder with random numbers.
+    pub(in crate::embed::onnx) fn add_classifier(&mut self, seed: u64) {
+        let (hidden, mut random) = (self.shape.hidden, fastrand::Rng::with_seed(seed));
+        for (name, shape) in [
+            ("pooler.dense.weight", vec![hidden, hidden]),
+            ("pooler.dense.bias", vec![hidden]),
+            ("classifier.weight", vec![1, hidden]),
+            ("classifier.bias", vec![1]),
+        ] {
+            let numbers = (0..shape.iter().product()).map(|_| 0.4 * random.f32() - 0.2).collect();
+            self.tensors.insert(name.into(), (shape, numbers));
+        }
+    }
+
+    /// Computes the relevance of a pair of texts; the tokens from index `second` are the second text.
+    pub(in crate::embed::onnx) fn relevance(&self, ids: &[u32], second: usize) -> f32 {
+        let first = self.forward_pair(ids, second).swap_remove(0);
+        let pooled: Vec<f32> = self.dense(&first, "pooler.dense").into_iter().map(f32::tanh).collect();
+        1.0 / (1.0 + (-self.dense(&pooled, "classifier")[0]).exp())
+    }
+
     /// Overwrites the first number of a tensor.
     pub(in crate::embed::onnx) fn spoil(&mut self, name: &str, number: f32) {
         if let Some((_, numbers)) = self.tensors.get_mut(name) {
@@ -176,10 +197,20 @@ impl TinyBert {
 
     /// Computes the forward pass as the BERT paper defines it.
     pub(in crate::embed::onnx) fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
-        let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
+        self.forward_pair(ids, ids.len())
+    }
+
+    /// Computes the forward pass of a pair of texts; the tokens from index `second` are the second text.
+    fn forward_pair(&self, ids: &[u32], second: usize) -> Vec<Vec<f32>> {
+        let words = self.numbers("embeddings.word_embeddings.weight");
+        let places = self.numbers("embeddings.position_embeddings.weight");
+        let segments = self.numbers("embeddings.token_type_embeddings.weight");
         let hidden = self.shape.hidden;
         let row = |at: usize, id: u32| -> Vec<f32> {
-            (0..hidden).map(|i| words[id as usize * hidden + i] + places[at * hidden + i]).collect()
+            let segment = usize::from(at >= second);
+            let sum =
+                |i: usize| words[id as usize * hidden + i] + places[at * hidden + i] + segments[segment * hidden + i];
+            (0..hidden).map(sum).collect()
         };
         let mut flow: Vec<Vec<f32>> = ids.iter().enumerate().map(|(at, id)| row(at, *id)).collect();
         flow.iter_mut().for_each(|it| self.norm(it, "embeddings.LayerNorm"));

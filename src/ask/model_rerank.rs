@@ -1,0 +1,135 @@
+//! Reranks the best hits with a model that reads the question together with each passage, if one is configured.
+//!
+//! The order of the judged hits is that of `(1 - w) * score + w * relevance`, where the score is that of the fused search and
+//! the relevance is 0 to 1. The places keep their scores, so that scores and thresholds mean the same with and without a
+//! reranker. The time is limited: hits that the model does not reach stay behind those that it judges.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+use crate::ask::asker::Asker;
+use crate::ask::hit::RankedHit;
+use crate::ask::hit_builder::MAX_QUOTED_FILES;
+use crate::ask::question::Question;
+use crate::config::Config;
+use crate::embed::{Reranker, RerankerSettings, open_reranker};
+use crate::error::{Error, ErrorCode, Result};
+
+/// Maximum number of hits that the model judges.
+pub(super) const RERANKED_HITS: usize = 20;
+/// Weight of the model's relevance against the fused score. Not measured: the weights of a real reranker were not at hand.
+const MODEL_WEIGHT: f64 = 0.5;
+
+/// The configured reranker, which is opened at the first question.
+#[derive(Clone)]
+pub(super) struct ModelReranking {
+    settings: RerankerSettings,
+    opened: Arc<OnceCell<Arc<dyn Reranker>>>,
+}
+
+impl ModelReranking {
+    /// Returns the configured reranker; `None` if the user configures none.
+    pub(super) fn from_config(config: &Config) -> Option<ModelReranking> {
+        RerankerSettings::from_config(config).map(|settings| ModelReranking { settings, opened: Arc::default() })
+    }
+
+    /// Returns the model. Opens it at the first call; a question does not wait for that longer than for a reranking.
+    async fn model(&self) -> Result<Arc<dyn Reranker>> {
+        if let Some(model) = self.opened.get() {
+            return Ok(model.clone());
+        }
+        let (opened, settings) = (self.opened.clone(), self.settings.clone());
+        let opening = tokio::spawn(async move { opened.get_or_try_init(|| open_reranker(settings)).await.cloned() });
+        match tokio::time::timeout(self.settings.time_limit(), opening).await {
+            Ok(model) => model.map_err(Error::internal)?,
+            Err(_) => Err(Error::new(ErrorCode::Unavailable, "the reranker is still being loaded")),
+        }
+    }
+}
+
+impl Asker {
+    /// Returns the question with a limit for which enough hits are built to rerank them.
+    pub(super) fn with_reranked_hits(&self, question: &Question) -> Question {
+        let more = if self.reranking.is_some() { RERANKED_HITS } else { 0 };
+        Question { limit: question.limit.max(more), ..question.clone() }
+    }
+
+    /// Reranks the best hits, if a reranker is configured and the question does not order them by date. If the model fails,
+    /// the order stays, and a warning names the reason. Afterwards only the first hits keep passages for quotes.
+    pub(super) async fn rerank_by_model(
+        &self,
+        question: &Question,
+        hits: &mut [RankedHit],
+        warnings: &mut Vec<String>,
+    ) {
+        if let Some(reranking) = self.reranking.as_ref().filter(|_| question.plan.date_order.is_none())
+            && let Err(error) = rerank_hits(reranking, question, hits).await
+        {
+            warnings.push(format!("answered without the reranker: {}", self.redact_addresses(&error.to_string())));
+        }
+        for evidence in hits.iter_mut().skip(MAX_QUOTED_FILES).filter_map(|it| it.evidence.as_mut()) {
+            evidence.passages = Vec::new();
+        }
+    }
+}
+
+async fn rerank_hits(reranking: &ModelReranking, question: &Question, hits: &mut [RankedHit]) -> Result<()> {
+    let texts = hits.iter().take(RERANKED_HITS).map_while(|it| Some(it.evidence.as_ref()?.chunk.text.clone()));
+    let passages: Vec<String> = texts.collect();
+    if passages.len() < 2 {
+        return Ok(());
+    }
+    let model = reranking.model().await?;
+    let limit = reranking.settings.time_limit();
+    let judged = model.judge(&question.plan.raw_user_text, &passages, question.privacy, limit).await?;
+    let relevance: Vec<f64> = judged.into_iter().map_while(|it| it.map(f64::from)).collect();
+    order_by_relevance(hits, &as_shares(relevance), model.name(), question.explain);
+    Ok(())
+}
+
+/// Converts the values of a server to 0 to 1: logits by the logistic function, all other values as they are.
+fn as_shares(relevance: Vec<f64>) -> Vec<f64> {
+    match relevance.iter().all(|it| (0.0..=1.0).contains(it)) {
+        true => relevance,
+        false => relevance.into_iter().map(|it| 1.0 / (1.0 + (-it).exp())).collect(),
+    }
+}
+
+/// Orders the first hits by score and relevance; the places keep their scores.
+fn order_by_relevance(hits: &mut [RankedHit], relevance: &[f64], model: &str, explain: bool) {
+    let judged = &mut hits[..relevance.len()];
+    let scores: Vec<f64> = judged.iter().map(|it| it.hit.score).collect();
+    let mut blended: Vec<(f64, RankedHit)> = Vec::with_capacity(judged.len());
+    for (found, relevance) in judged.iter().zip(relevance) {
+        let mut found = found.clone();
+        let merit = (1.0 - MODEL_WEIGHT) * found.hit.score + MODEL_WEIGHT * relevance;
+        found.hit.reasoning.push_str(&format!("; relevance {relevance:.2} by {model}"));
+        if explain && let Some(explanation) = found.hit.metadata.get_mut("explain").and_then(|it| it.as_object_mut()) {
+            let formula =
+                "(1 - weight) * score + weight * relevance orders the judged hits; the places keep their scores";
+            let rerank = json!({ "formula": formula, "model": model, "weight": MODEL_WEIGHT, "relevance": relevance,
+                "score": found.hit.score, "blended": merit });
+            explanation.insert("rerank".into(), rerank);
+        }
+        blended.push((merit, found));
+    }
+    blended.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for ((place, (_, found)), score) in judged.iter_mut().zip(blended).zip(scores) {
+        *place = found;
+        place.hit.score = score;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logits_become_shares_and_shares_stay() {
+        assert_eq!(as_shares(vec![0.0, 0.5, 1.0]), [0.0, 0.5, 1.0]);
+        let shares = as_shares(vec![-8.0, 0.0, 8.0]);
+        assert!(shares[0] < 0.01 && (shares[1] - 0.5).abs() < 1e-9 && shares[2] > 0.99, "{shares:?}");
+    }
+}

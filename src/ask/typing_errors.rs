@@ -1,0 +1,157 @@
+//! Corrects typing errors in words of a question that occur in no file: `recieve` becomes `receive` if a file has that word.
+//!
+//! A word counts only as mistyped if neither a text nor a name of the searched files contains it. The correction is the most
+//! similar word of the files; a warning names it.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use unicode_segmentation::UnicodeSegmentation;
+use vic_words::Language;
+
+use crate::ask::asker::Asker;
+use crate::ask::question::Question;
+use crate::ask::{excerpt, word_runs};
+use crate::catalog::name_words;
+use crate::error::Result;
+use crate::index::{ServingTable, blocking};
+use crate::store::{FileSet, KeywordQuery};
+
+/// Minimum length of a corrected word in characters. Shorter words resemble too many others.
+const MIN_LETTERS: usize = 5;
+/// Minimum length of a word in which two characters may be wrong.
+const MIN_LETTERS_FOR_TWO: usize = 8;
+/// Maximum number of words of a question that are corrected; each costs two searches.
+const MAX_WORDS: usize = 3;
+/// Number of passages in which similar words are looked for.
+const PASSAGES: usize = 20;
+
+impl Asker {
+    /// Returns the question with its mistyped words corrected, and a warning; `None` if nothing is to be corrected.
+    /// `absent` are the keys of words that the passages found do not contain.
+    pub(super) async fn correct_typing_errors(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        absent: &[String],
+    ) -> Result<Option<Question>> {
+        let Some(text) = question.text() else { return Ok(None) };
+        let is_absent = |word: &&String| absent.iter().any(|it| it == word_runs::word_key(word));
+        let suspects: Vec<&String> =
+            question.words.iter().filter(is_absent).filter(|it| is_correctable(it)).take(MAX_WORDS).collect();
+        if suspects.is_empty() {
+            return Ok(None);
+        }
+        let files = self.allowed_files(&question.filter).await?;
+        let mut corrections = HashMap::new();
+        for word in suspects {
+            if let Some(right) = self.most_similar_word(served, word, &files).await? {
+                corrections.insert(word.clone(), right);
+            }
+        }
+        if corrections.is_empty() {
+            return Ok(None);
+        }
+        let mut corrected = question.clone();
+        let right = replace_words(text, &corrections);
+        corrected.words = excerpt::content_words(&right);
+        corrected.plan.l1_query_text = Some(right);
+        let mut told: Vec<String> = corrections
+            .iter()
+            .map(|(word, right)| format!("no file contains `{word}`: searched for `{right}`"))
+            .collect();
+        told.sort();
+        corrected.warnings.extend(told);
+        Ok(Some(corrected))
+    }
+
+    /// Returns the word of the files that resembles a word most; `None` if a file has the word itself, or none is similar.
+    async fn most_similar_word(&self, served: &ServingTable, word: &str, files: &FileSet) -> Result<Option<String>> {
+        let query = KeywordQuery { terms: vic_words::question_terms(word, &Language::ALL) };
+        if !served.store.keyword_leg(&query, files, 1).await?.is_empty() || self.is_in_name(word, files).await? {
+            return Ok(None);
+        }
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for term in vic_words::question_terms(word, &[Language::English]) {
+            let found = served.store.chunks_with_similar_term(&term, files, PASSAGES).await?;
+            let keys: Vec<_> = found.into_iter().map(|it| (it.file_id, it.chunk_id)).collect();
+            for stored in served.store.chunks(&keys).await? {
+                let plain = word_runs::normalize(&stored.chunk.text);
+                word_runs::split_words(&plain).for_each(|it| *counts.entry(it.to_string()).or_default() += 1);
+            }
+        }
+        if let Some(best) = most_similar(word, &counts) {
+            return Ok(Some(best));
+        }
+        let (catalog, wanted) = (self.catalog.clone(), word.to_string());
+        let names = blocking(move || catalog.name_words_like(&wanted)).await?;
+        let Some(best) = most_similar(word, &names.into_iter().map(|it| (it, 1)).collect()) else { return Ok(None) };
+        // The word may be in names of files outside the scope of the caller.
+        Ok(self.is_in_name(&best, files).await?.then_some(best))
+    }
+
+    async fn is_in_name(&self, word: &str, files: &FileSet) -> Result<bool> {
+        let (catalog, words) = (self.catalog.clone(), name_words(word));
+        let among: Option<Arc<_>> = match files {
+            FileSet::All => None,
+            FileSet::Only(files) => Some(files.clone()),
+        };
+        blocking(move || Ok(!catalog.find_by_name(&words, among.as_deref().map(|it| &it[..]), 1)?.is_empty())).await
+    }
+}
+
+/// Whether a folded word can be mistyped: letters of a script with small and capital letters.
+fn is_correctable(word: &str) -> bool {
+    word.chars().count() >= MIN_LETTERS && word.chars().all(char::is_lowercase)
+}
+
+/// Returns the word that resembles `word` most, of equally similar ones the most frequent; `None` if none is similar.
+fn most_similar(word: &str, counts: &HashMap<String, usize>) -> Option<String> {
+    let letters = word.chars().count();
+    let most = if letters < MIN_LETTERS_FOR_TWO { 1 } else { 2 };
+    let near = counts.iter().filter_map(|(other, count)| {
+        let is_candidate =
+            other.chars().next() == word.chars().next() && other.chars().count().abs_diff(letters) <= most;
+        let edits = is_candidate.then(|| strsim::osa_distance(word, other)).filter(|it| (1..=most).contains(it))?;
+        Some((edits, Reverse(*count), other))
+    });
+    near.min().map(|it| it.2.clone())
+}
+
+/// Replaces whole words of a text. The keys of `corrections` are folded words.
+fn replace_words(text: &str, corrections: &HashMap<String, String>) -> String {
+    let right = |piece: &str| corrections.get(vic_words::fold(piece).as_ref()).cloned();
+    text.split_word_bounds().map(|it| right(it).unwrap_or_else(|| it.to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(word: &str, others: &[(&str, usize)], expected: Option<&str>) {
+        let counts = others.iter().map(|(other, count)| ((*other).to_string(), *count)).collect();
+        assert_eq!(most_similar(word, &counts).as_deref(), expected, "{word}");
+    }
+
+    #[test]
+    fn most_similar_word_is_near_and_frequent() {
+        check("recieve", &[("receive", 1), ("relieve", 9)], Some("relieve"));
+        check("calender", &[("calendar", 2), ("lender", 9), ("calendars", 1)], Some("calendar"));
+        check("agreemant", &[("agreement", 1), ("agreements", 50)], Some("agreement"));
+        check("mooring", &[("mooring", 3)], None);
+        check("rent", &[("xent", 1)], None);
+        check("house", &[("mouse", 1), ("horses", 1)], None);
+    }
+
+    #[test]
+    fn only_words_of_scripts_with_case_are_corrected() {
+        for (word, expected) in
+            [("recieve", true), ("елкаа", true), ("five5", false), ("note", false), ("复印件复印", false)]
+        {
+            assert_eq!(is_correctable(word), expected, "{word}");
+        }
+        let corrections = HashMap::from([("recieve".to_string(), "receive".to_string())]);
+        assert_eq!(replace_words("Did we Recieve it, recieved?", &corrections), "Did we receive it, recieved?");
+    }
+}

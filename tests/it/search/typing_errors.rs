@@ -1,0 +1,38 @@
+//! Tests of typing errors in words of a question that occur in no file.
+
+use crate::support::harness::World;
+
+fn world() -> World {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    for number in 0..40 {
+        world.write(&format!("other/note{number}.md"), format!("Note {number}: the ferry leaves the quay at nine."));
+    }
+    world.write("fees.md", "The harbour office receives the agreement in May.");
+    world.write("films/Jahresabschluss-Nordkai.mp4", "no video");
+    world.index();
+    world
+}
+
+/// Checks the first hit by words, and that a warning names the correction.
+fn check_corrected(world: &World, question: &str, file: &str, correction: &str) {
+    let answer = world.json(&["ask", question]);
+    assert_eq!(answer["hits"][0]["path"], file, "{answer}");
+    assert!(answer["warnings"].to_string().contains(&format!("searched for `{correction}`")), "{answer}");
+}
+
+#[test]
+fn mistyped_words_are_corrected_from_texts_and_names() {
+    let world = world();
+    check_corrected(&world, "habour agreemant", "fees.md", "agreement");
+    check_corrected(&world, "Who recieves it?", "fees.md", "receives");
+    check_corrected(&world, "jahresabschlsus", "films/Jahresabschluss-Nordkai.mp4", "jahresabschluss");
+}
+
+#[test]
+fn words_of_files_and_of_other_folders_are_not_corrected() {
+    let world = world();
+    for question in ["Which agreement is for the harbour?", "jahresabschluss", "path:other agreemant", "zzyzzxq"] {
+        let answer = world.json(&["ask", question]);
+        assert!(!answer["warnings"].to_string().contains("searched for"), "{question}: {answer}");
+    }
+}
