@@ -20,7 +20,7 @@ const PAGE_SIZE: u64 = 1_000;
 /// Arguments of `vic files`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Words in the file name; case is ignored
+    /// Words in the file name; case is ignored. `name:budget` is the same as `budget`, `name:*.xlsx` is a glob
     words: Vec<String>,
     /// List only files below this folder
     #[arg(long)]
@@ -61,12 +61,26 @@ impl From<State> for FileState {
     }
 }
 
+/// Adds the typed words to a filter. Words may be typed like the operator `name:` of questions.
+fn with_words(mut filter: FileFilter, words: Vec<String>) -> FileFilter {
+    for word in words {
+        match word.strip_prefix("name:") {
+            Some(glob) if glob.contains(['*', '?', '[', '{']) && filter.path_glob.is_none() => {
+                filter.path_glob = Some(format!("**/{glob}"));
+            }
+            Some(word) => filter.name_words.push(word.to_string()),
+            None => filter.name_words.push(word),
+        }
+    }
+    filter
+}
+
 /// Lists the files page by page, until the limit or the end.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let under = value_parsers::resolve_root(&client, args.root.as_deref()).await?.map(|it| parse_path(&it));
-    let filter =
-        FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
+    let state = args.state.map(Into::into);
+    let filter = with_words(FileFilter { under, state, ..args.filter.file_filter()? }, args.words);
     let mut rows = FilePage::default();
     let mut shown = 0;
     while shown < args.limit && !printer.closed() {
@@ -134,6 +148,13 @@ mod tests {
         let line = format_file(&samples::file());
         assert!(line.starts_with("failed      2.0 KiB  2023-11-1"), "{line}");
         assert!(line.ends_with("  /w/a\\u{1b}[31m.pdf  (damaged: no end)"), "{line}");
+    }
+
+    #[test]
+    fn name_operator_is_word_or_glob() {
+        let filter = |words: &[&str]| with_words(FileFilter::default(), words.iter().map(|it| (*it).into()).collect());
+        assert_eq!(filter(&["lease", "name:budget"]).name_words, ["lease", "budget"]);
+        assert_eq!(filter(&["name:*.xlsx"]).path_glob.as_deref(), Some("**/*.xlsx"));
     }
 
     #[test]
