@@ -45,8 +45,10 @@ impl Sampler {
 /// Memory-only files are allowed, although `/proc` lists them.
 pub(crate) fn violations(seen: &BTreeSet<String>, folders: &[PathBuf]) -> Vec<String> {
     let is_own = |path: &str| folders.iter().any(|it| Path::new(path).starts_with(it));
+    // Sets only the scheduling priority of the session of the writing process, and is not a file.
+    let is_autogroup = |path: &str| path.starts_with("/proc/") && path.ends_with("/autogroup");
     let is_fine = |it: &String| match it.strip_prefix("writes ") {
-        Some(path) => is_own(path) || path == "/dev/null" || path.starts_with("/memfd:"),
+        Some(path) => is_own(path) || is_autogroup(path) || path == "/dev/null" || path.starts_with("/memfd:"),
         None => it.split(' ').skip(1).filter(|it| *it != "->").all(is_local),
     };
     seen.iter().filter(|it| !is_fine(it)).cloned().collect()
