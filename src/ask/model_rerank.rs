@@ -9,9 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use crate::ask::asker::Asker;
 use crate::ask::hit::RankedHit;
-use crate::ask::hit_builder::MAX_QUOTED_FILES;
 use crate::ask::question::Question;
 use crate::config::Config;
 use crate::embed::{Reranker, RerankerSettings, open_reranker};
@@ -49,33 +47,11 @@ impl ModelReranking {
     }
 }
 
-impl Asker {
-    /// Returns the question with a limit for which enough hits are built to rerank them.
-    pub(super) fn with_reranked_hits(&self, question: &Question) -> Question {
-        let more = if self.reranking.is_some() { RERANKED_HITS } else { 0 };
-        Question { limit: question.limit.max(more), ..question.clone() }
-    }
-
-    /// Reranks the best hits, if a reranker is configured and the question does not order them by date. If the model fails,
-    /// the order stays, and a warning names the reason. Afterwards only the first hits keep passages for quotes.
-    pub(super) async fn rerank_by_model(
-        &self,
-        question: &Question,
-        hits: &mut [RankedHit],
-        warnings: &mut Vec<String>,
-    ) {
-        if let Some(reranking) = self.reranking.as_ref().filter(|_| question.plan.date_order.is_none())
-            && let Err(error) = rerank_hits(reranking, question, hits).await
-        {
-            warnings.push(format!("answered without the reranker: {}", self.redact_addresses(&error.to_string())));
-        }
-        for evidence in hits.iter_mut().skip(MAX_QUOTED_FILES).filter_map(|it| it.evidence.as_mut()) {
-            evidence.passages = Vec::new();
-        }
-    }
-}
-
-async fn rerank_hits(reranking: &ModelReranking, question: &Question, hits: &mut [RankedHit]) -> Result<()> {
+/// Reranks the best hits.
+///
+/// # Errors
+/// The model cannot be opened, fails, or is too slow; the order of the hits is unchanged.
+pub(super) async fn rerank_hits(reranking: &ModelReranking, question: &Question, hits: &mut [RankedHit]) -> Result<()> {
     let texts = hits.iter().take(RERANKED_HITS).map_while(|it| Some(it.evidence.as_ref()?.chunk.text.clone()));
     let passages: Vec<String> = texts.collect();
     if passages.len() < 2 {

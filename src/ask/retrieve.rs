@@ -7,7 +7,8 @@ use tokio::sync::OnceCell;
 use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, CosineCalibration, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit, SearchOutcome};
-use crate::ask::hit_builder::PresentedHits;
+use crate::ask::hit_builder::{MAX_QUOTED_FILES, PresentedHits};
+use crate::ask::model_rerank::{self, RERANKED_HITS};
 use crate::ask::name_search::NameMatches;
 use crate::ask::question::Question;
 use crate::ask::search_legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
@@ -158,6 +159,26 @@ impl Asker {
     /// Returns how to convert the cosines of a model; unchanged if the model does not answer.
     async fn calibration_of(&self, embedder: &Arc<dyn Embedder>) -> CosineCalibration {
         self.scales.scale_of(embedder).await.map(|it| it.calibration()).unwrap_or_default()
+    }
+
+    /// Returns the question with a limit for which enough hits are built to rerank them.
+    fn with_reranked_hits(&self, question: &Question) -> Question {
+        let more = if self.reranking.is_some() { RERANKED_HITS } else { 0 };
+        Question { limit: question.limit.max(more), ..question.clone() }
+    }
+
+    /// Reranks the best hits, if a reranker is configured and the question does not order them by date. If the model fails,
+    /// the order stays, and a warning names the reason. Afterwards only the first hits keep passages for quotes.
+    async fn rerank_by_model(&self, question: &Question, hits: &mut [RankedHit], warnings: &mut Vec<String>) {
+        if let Some(reranking) = self.reranking.as_ref().filter(|_| question.plan.date_order.is_none())
+            && let Err(error) = model_rerank::rerank_hits(reranking, question, hits).await
+        {
+            let why = self.redact_addresses(&error.to_string());
+            warnings.push(format!("answered without the reranker: {why}"));
+        }
+        for evidence in hits.iter_mut().skip(MAX_QUOTED_FILES).filter_map(|it| it.evidence.as_mut()) {
+            evidence.passages = Vec::new();
+        }
     }
 
     /// Lists files by metadata, newest first unless the question asks for the oldest, for a question without search text.

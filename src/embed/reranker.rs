@@ -90,8 +90,8 @@ impl Reranker for CrossEncoder {
         most: Duration,
     ) -> Result<Vec<Option<f32>>> {
         let end = Instant::now() + most;
-        let judged = stream::iter(passages).map(|it| self.relevance(question, it)).buffered(PASSAGES_IN_FLIGHT);
-        let mut judged = std::pin::pin!(judged);
+        let asked: Vec<_> = passages.iter().map(|it| self.relevance(question, it)).collect();
+        let mut judged = std::pin::pin!(stream::iter(asked).buffered(PASSAGES_IN_FLIGHT));
         let mut found = Vec::with_capacity(passages.len());
         while let Ok(Some(relevance)) = tokio::time::timeout_at(end, judged.next()).await {
             found.push(Some(relevance?));
