@@ -114,6 +114,8 @@ pub struct FusedFile {
     pub vector: Option<(usize, f32)>,
     /// Calibrated cosine between the chunk and the question; also known for chunks that only the keyword search returned.
     pub similarity: Option<f32>,
+    /// How the cosine was converted.
+    pub calibration: CosineCalibration,
     /// Cosine between the chunk and the question moved by [`apply_feedback`].
     pub feedback_similarity: Option<f32>,
     /// Fraction of the question's words that the names of the file contain, 0 to 1; rare words count more.
@@ -134,6 +136,7 @@ impl FusedFile {
             keyword: None,
             vector: None,
             similarity: None,
+            calibration: CosineCalibration::default(),
             feedback_similarity: None,
             name_share: None,
             other_chunks: Vec::new(),
@@ -195,7 +198,8 @@ fn candidates(
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
     for hit in keyword.iter().chain(vector) {
         places.entry((hit.file_id, &hit.chunk_id)).or_insert_with(|| {
-            chunks.push(FusedFile::without_legs(hit.file_id, hit.chunk_id.clone()));
+            let found = FusedFile::without_legs(hit.file_id, hit.chunk_id.clone());
+            chunks.push(FusedFile { calibration: *calibration, ..found });
             chunks.len() - 1
         });
     }
@@ -286,7 +290,7 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
-                    each leg, moved = cosine, as that of the default model, with the question moved towards the two best passages; then (1 - score) * \
+                    each leg, moved = cosine, as that of the default model (factor * cosine + offset), with the question moved towards the two best passages; then (1 - score) * \
                     0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.05 * coverage + 0.1 * nearness + 0.05 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
@@ -294,6 +298,7 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
         "keyword": fused.keyword.map(|(rank, bm25)| serde_json::json!({ "rank": rank, "bm25": bm25 })),
         "vector": fused.vector.map(|(rank, cosine)| serde_json::json!({ "rank": rank, "cosine": cosine })),
         "similarity": fused.similarity,
+        "calibration": { "factor": fused.calibration.factor, "offset": fused.calibration.offset },
         "moved": fused.feedback_similarity,
         "name": fused.name_share,
         "other_chunks": fused.other_chunks.len(),

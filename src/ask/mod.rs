@@ -54,8 +54,8 @@ use crate::ask::question::{Question, checked_limit};
 use crate::ask::terms::Terms;
 use crate::error::Result;
 use crate::index::ServingTable;
-use crate::model::{AskEvent, AskRequest, AskResponse, QueryPlan, ResponseStats, SearchHit};
-use crate::planner;
+use crate::model::{AskEvent, AskRequest, AskResponse, L0Filters, QueryPlan, ResponseStats, SearchHit};
+use crate::planner::{self, syntax};
 
 pub use asker::Asker;
 pub use file_filter::resolve as resolve_filters;
@@ -130,29 +130,40 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary, answer, warnings, stats: Some(stats) })
     }
 
-    /// Plans the question, then lists files by metadata, searches by name (if no text is indexed), or searches the index.
+    /// Plans the question and searches. Searches again if no file is of the type that the question seems to name, or if words
+    /// of the question are mistyped.
     async fn plan_and_search(
         &self,
         served: &ServingTable,
         request: AskRequest,
         root: Option<&Path>,
     ) -> Result<(Question, SearchOutcome)> {
+        let may_widen = request.plan.is_none() && request.filters.extensions.is_empty();
         let mut question = self.plan(request, root).await?;
-        let outcome = if question.is_listing() {
-            self.list_files(&question).await?
-        } else if served.store.chunk_count() == 0 {
-            self.search_by_name(&question).await?
-        } else {
-            let outcome = self.search_index(served, &question).await?;
-            match self.correct_typing_errors(served, &question, &outcome.absent_words).await? {
-                Some(corrected) => {
-                    question = corrected;
-                    self.search_index(served, &question).await?
-                }
-                None => outcome,
-            }
-        };
+        let mut outcome = self.search_planned(served, &question).await?;
+        let mut other = None;
+        if may_widen && outcome.hits.is_empty() {
+            other = self.without_unknown_types(&question).await?;
+        }
+        if other.is_none() {
+            other = self.correct_typing_errors(served, &question, &outcome.absent_words).await?;
+        }
+        if let Some(other) = other {
+            question = other;
+            outcome = self.search_planned(served, &question).await?;
+        }
         Ok((question, outcome))
+    }
+
+    /// Lists files by metadata, searches by name (if no text is indexed), or searches the index.
+    async fn search_planned(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
+        if question.is_listing() {
+            self.list_files(question).await
+        } else if served.store.chunk_count() == 0 {
+            self.search_by_name(question).await
+        } else {
+            self.search_index(served, question).await
+        }
     }
 
     /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
@@ -184,6 +195,31 @@ impl Asker {
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
         let model_away = planned.is_model_unavailable;
         Ok(Question { plan, privacy, warnings, model_unavailable: model_away, terms, words, filter, limit, explain })
+    }
+
+    /// Returns the question without a filter by file type that the planner read from its words, if no file is of that type:
+    /// the words are then part of what the question is about (`xsd file to python object`).
+    async fn without_unknown_types(&self, question: &Question) -> Result<Option<Question>> {
+        let Some(filters) = question.plan.l0_filters.as_ref().filter(|it| !it.extensions.is_empty()) else {
+            return Ok(None);
+        };
+        let operators = syntax::parse(&question.plan.raw_user_text);
+        if question.is_listing() || !operators.all_extensions().is_empty() {
+            return Ok(None);
+        }
+        let types = L0Filters { extensions: filters.extensions.clone(), ..L0Filters::default() };
+        let (catalog, filter) = (self.catalog.clone(), self.file_filter(&types, None)?);
+        if !crate::index::blocking(move || catalog.select(&filter)).await?.is_empty() {
+            return Ok(None);
+        }
+        let left = L0Filters { extensions: Vec::new(), ..filters.clone() };
+        let mut wider = question.clone();
+        wider.filter.extensions = Vec::new();
+        wider.words = excerpt::content_words(&operators.free_text);
+        wider.plan.l0_filters = (left != L0Filters::default()).then_some(left);
+        wider.plan.l1_query_text = Some(operators.free_text);
+        wider.warnings.push(format!("no file is of the type {}: all types were searched", types.extensions.join(", ")));
+        Ok(Some(wider))
     }
 
     async fn response_stats(

@@ -1,4 +1,4 @@
-//! Tests of typing errors in words of a question that occur in no file.
+//! Tests of words of a question that no file has: typing errors, and file types.
 
 use crate::support::harness::World;
 
@@ -26,6 +26,16 @@ fn mistyped_words_are_corrected_from_texts_and_names() {
     check_corrected(&world, "habour agreemant", "fees.md", "agreement");
     check_corrected(&world, "Who recieves it?", "fees.md", "receives");
     check_corrected(&world, "jahresabschlsus", "films/Jahresabschluss-Nordkai.mp4", "jahresabschluss");
+}
+
+#[test]
+fn file_type_that_no_file_has_is_part_of_the_question() {
+    let world = world();
+    let answer = world.json(&["ask", "xsd files about the harbour agreement"]);
+    assert_eq!(answer["hits"][0]["path"], "fees.md", "{answer}");
+    assert!(answer["warnings"].to_string().contains("no file is of the type .xsd"), "{answer}");
+    let answer = world.json(&["ask", "ext:xsd harbour agreement"]);
+    assert_eq!(answer["hits"], serde_json::json!([]), "{answer}");
 }
 
 #[test]
