@@ -24,7 +24,8 @@ use crate::store::FileSet;
 pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 
 /// Minimum fraction of known tokens in a question for a search by vector. The vectors of texts with unknown tokens are
-/// alike: with the default model, a question in Chinese is as near to a text in Thai as to its answer.
+/// alike: with the default model, a question in Chinese is as near to a text in Thai as to its answer. Arabic questions get
+/// an nDCG@10 of 0.92 by words alone, and 0.70 with the default model (XQuAD).
 const MIN_KNOWN_SHARE: f32 = 0.5;
 
 /// The fused results of keyword search and vector search.

@@ -76,12 +76,15 @@ impl ModelTokenizer {
         Ok(ids)
     }
 
-    /// Returns the fraction (0 to 1) of the tokens of a text that are in the vocabulary; 1 for a text without tokens.
+    /// Returns the fraction (0 to 1) of the tokens of a text that the model knows; 1 for a text without tokens. It knows no
+    /// token outside its vocabulary, and no single letter of a longer word: the model has seen the letter, but not the word.
     pub(crate) fn known_share(&self, text: &str) -> f32 {
         let head = &text[..text.floor_char_boundary(HEAD_PIECE_BYTES)];
-        let (Ok(ids), Some(unknown)) = (self.engine.ids(head), self.engine.unknown()) else { return 1.0 };
-        let known = ids.iter().filter(|it| **it != unknown).count();
-        if ids.is_empty() { 1.0 } else { known as f32 / ids.len() as f32 }
+        let (Ok(tokens), Some(unknown)) = (self.engine.tokens(head), self.engine.unknown()) else { return 1.0 };
+        let is_known =
+            |(id, start, end): &&(u32, usize, usize)| *id != unknown && !is_letter_of_word(head, *start, *end);
+        let known = tokens.iter().filter(is_known).count();
+        if tokens.is_empty() { 1.0 } else { known as f32 / tokens.len() as f32 }
     }
 
     /// Returns the vocabulary size of the tokenizer.
@@ -154,15 +157,29 @@ impl TokenEngine {
         }
     }
 
-    /// Returns the bytes of the text that each token covers.
-    fn spans(&self, text: &str) -> Result<Vec<(usize, usize)>> {
+    /// Returns the id of each token, and the start and the end of the bytes that it covers.
+    fn tokens(&self, text: &str) -> Result<Vec<(u32, usize, usize)>> {
         Ok(match self {
             TokenEngine::Library(tokenizer) => {
-                tokenizer.encode(text, false).map_err(Error::internal)?.get_offsets().to_vec()
+                let found = tokenizer.encode(text, false).map_err(Error::internal)?;
+                found.get_ids().iter().zip(found.get_offsets()).map(|(id, (start, end))| (*id, *start, *end)).collect()
             }
-            TokenEngine::Unigram(tokenizer) => tokenizer.encode(text).iter().map(|it| (it.start, it.end)).collect(),
+            TokenEngine::Unigram(tokenizer) => {
+                tokenizer.encode(text).iter().map(|it| (it.id, it.start, it.end)).collect()
+            }
         })
     }
+}
+
+/// Whether these bytes of a text are one letter with another letter beside it. A character of Chinese is a word.
+fn is_letter_of_word(text: &str, start: usize, end: usize) -> bool {
+    let is_ideograph =
+        |it: char| matches!(u32::from(it), 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff);
+    let is_letter = |it: char| it.is_alphabetic() && !is_ideograph(it);
+    let Some(mut piece) = text.get(start..end).map(str::chars) else { return false };
+    let is_single = piece.next().is_some_and(is_letter) && piece.next().is_none();
+    let beside = [text[..start].chars().next_back(), text[end..].chars().next()];
+    is_single && beside.into_iter().flatten().any(is_letter)
 }
 
 impl TokenCounter for ModelTokenizer {
@@ -170,9 +187,9 @@ impl TokenCounter for ModelTokenizer {
         let mut spans = Vec::new();
         for (start, piece) in Pieces::new(text, PIECE_BYTES) {
             // A piece that cannot be tokenized has no tokens; the chunker then limits its size by bytes.
-            let Ok(found) = self.engine.spans(piece) else { continue };
+            let Ok(found) = self.engine.tokens(piece) else { continue };
             let mut end = 0;
-            for (from, to) in found {
+            for (_, from, to) in found {
                 // If several tokens share one character, assigns the bytes of the character to the first of these
                 // tokens only.
                 let from = from.max(end);
