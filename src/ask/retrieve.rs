@@ -135,7 +135,7 @@ impl Asker {
             None => {
                 let why = match &served.embedder {
                     Some(it) => format!(
-                        "{} does not know most of the characters of the question; `vic models suggest` names a model that may",
+                        "{} does not know most of the words of the question; `vic models suggest` names a model that may",
                         it.name()
                     ),
                     None => "the embedding model of this index cannot be loaded".to_string(),

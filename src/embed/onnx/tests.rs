@@ -135,7 +135,7 @@ async fn own_encoder_is_bit_identical_across_batches() {
 }
 
 #[tokio::test]
-async fn default_model_knows_english_and_few_chinese_characters() {
+async fn default_model_knows_words_in_latin_letters_only() {
     let model = default_model("int8").await;
     assert_eq!(model.known_share("Who signed the lease?"), 1.0);
     assert_eq!(model.known_share(""), 1.0);
