@@ -63,7 +63,7 @@ pub(super) struct SearchOutcome {
     pub(super) vector: Option<Vec<f32>>,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
-    /// Keys of the content words that no compared passage contains.
+    /// The content words that no compared passage contains.
     pub(super) absent_words: Vec<String>,
 }
 

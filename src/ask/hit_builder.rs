@@ -49,7 +49,7 @@ struct CheckedFiles {
     is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     word_weights: HashMap<String, f32>,
-    /// Keys of the content words that no compared passage contains.
+    /// The content words that no compared passage contains.
     absent_words: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct PresentedHits {
     pub(super) is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
-    /// Keys of the content words that no compared passage contains.
+    /// The content words that no compared passage contains.
     pub(super) absent_words: Vec<String>,
 }
 
@@ -271,7 +271,7 @@ struct RerankResult {
     scores: HashMap<(FileId, ChunkId), f32>,
     /// Weight of each content word of the question among these passages.
     weights: HashMap<String, f32>,
-    /// Keys of the content words that none of these passages contains.
+    /// The content words that none of these passages contains.
     absent: Vec<String>,
 }
 
@@ -314,6 +314,6 @@ fn rerank(
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let absent = wording.absent_keys(readings.values());
+    let absent = wording.absent_words(readings.values());
     RerankResult { scores, absent, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }

@@ -174,7 +174,8 @@ impl Asker {
         if let Some(reranking) = self.reranking.as_ref().filter(|_| question.plan.date_order.is_none())
             && let Err(error) = model_rerank::rerank_hits(reranking, question, hits).await
         {
-            let why = self.redact_addresses(&error.to_string());
+            let cure = error.hint.as_deref().map(|it| format!("; {it}")).unwrap_or_default();
+            let why = self.redact_addresses(&format!("{}{cure}", error.message));
             warnings.push(format!("answered without the reranker: {why}"));
         }
         for evidence in hits.iter_mut().skip(MAX_QUOTED_FILES).filter_map(|it| it.evidence.as_mut()) {

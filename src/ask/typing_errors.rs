@@ -29,7 +29,7 @@ const PASSAGES: usize = 20;
 
 impl Asker {
     /// Returns the question with its mistyped words corrected, and a warning; `None` if nothing is to be corrected.
-    /// `absent` are the keys of words that the passages found do not contain.
+    /// `absent` are the words that the passages found do not contain.
     pub(super) async fn correct_typing_errors(
         &self,
         served: &ServingTable,
@@ -37,9 +37,7 @@ impl Asker {
         absent: &[String],
     ) -> Result<Option<Question>> {
         let Some(text) = question.text() else { return Ok(None) };
-        let is_absent = |word: &&String| absent.iter().any(|it| it == word_runs::word_key(word));
-        let suspects: Vec<&String> =
-            question.words.iter().filter(is_absent).filter(|it| is_correctable(it)).take(MAX_WORDS).collect();
+        let suspects: Vec<&String> = absent.iter().filter(|it| is_correctable(it)).take(MAX_WORDS).collect();
         if suspects.is_empty() {
             return Ok(None);
         }

@@ -20,13 +20,26 @@ enum Script {
     Other,
 }
 
-/// Returns the stem of a folded word in a language; the word itself if the language has other letters or no stems.
+/// Returns the stem of a folded word in a language. A word in another script than that of the language gets the stem of the
+/// language that is usual in its script; a word in Latin letters, or of a language without stems, stays as it is.
 pub(crate) fn stem(word: &str, language: Language) -> Cow<'_, str> {
-    let Some(algorithm) = algorithm(language) else { return Cow::Borrowed(word) };
-    if word.len() > MAX_STEMMED_BYTES || script(word) != script_of(language) {
-        return Cow::Borrowed(word);
+    let script = script(word);
+    let language = if script == script_of(language) { Some(language) } else { usual_language(script) };
+    match language.and_then(algorithm) {
+        Some(algorithm) if word.len() <= MAX_STEMMED_BYTES => Stemmer::create(algorithm).stem(word),
+        _ => Cow::Borrowed(word),
     }
-    Stemmer::create(algorithm).stem(word)
+}
+
+/// Returns the language of most texts in a script; `None` for Latin letters, which most languages have.
+fn usual_language(script: Script) -> Option<Language> {
+    match script {
+        Script::Arabic => Some(Language::Arabic),
+        Script::Cyrillic => Some(Language::Russian),
+        Script::Greek => Some(Language::Greek),
+        Script::Tamil => Some(Language::Tamil),
+        Script::Latin | Script::Other => None,
+    }
 }
 
 /// Returns the folded word and its different stems in these languages.
@@ -93,6 +106,15 @@ fn script(word: &str) -> Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn word_in_another_script_gets_the_stem_of_its_usual_language() {
+        for (word, other) in [("οδοσ", "οδο"), ("договора", "договор"), ("الفاتورة", "فاتورة")]
+        {
+            assert_eq!(stem(word, Language::English), stem(other, Language::German), "{word}");
+        }
+        assert_eq!(stem("contracts", Language::Greek), "contracts");
+    }
 
     #[test]
     fn forms_of_a_word_share_a_stem() {
