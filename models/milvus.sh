@@ -5,14 +5,22 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 home=${VIC_MODELS_DIR:-$here/cache}
 
-# Installs the package $2 with the version $3 into the virtual environment $1.
-install_package() {
-  if [ "$("$home/$1/bin/pip" list --format freeze 2>/dev/null | grep "^$2==")" != "$2==$3" ]; then
-    python3 -m venv "$home/$1"
-    "$home/$1/bin/pip" install --quiet "$2==$3"
-  fi
+# Installs packages, each as NAME==VERSION, into the virtual environment $1.
+install_packages() {
+  local environment=$home/$1
+  shift
+  local installed
+  installed=$("$environment/bin/pip" list --format freeze 2>/dev/null || true)
+  for package in "$@"; do
+    if ! grep -qxF "$package" <<< "$installed"; then
+      python3 -m venv "$environment"
+      "$environment/bin/pip" install --quiet "$@"
+      return
+    fi
+  done
 }
 
-install_package milvus milvus-lite 3.2.2
+# The server of Milvus Lite imports pymilvus, which its package does not require.
+install_packages milvus milvus-lite==3.2.2 pymilvus==3.0.2
 # The newest version that has a package for Linux.
-install_package milvus-server milvus 2.3.5
+install_packages milvus-server milvus==2.3.5

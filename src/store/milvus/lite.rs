@@ -258,7 +258,7 @@ fn start_error(error: &io::Error) -> Error {
     let (text, hint) = match error.kind() {
         io::ErrorKind::NotFound => (
             format!("VIC_VECTOR_BACKEND is `milvus`, but `{PROGRAM}` is not installed"),
-            "run `pip install milvus-lite` (Python 3.10 or newer), or set VIC_MILVUS_URI to the address of a server",
+            "run `pip install milvus-lite pymilvus` (Python 3.10 or newer), or set VIC_MILVUS_URI to the address of a server",
         ),
         _ => (format!("cannot start `{PROGRAM}`: {error}"), "check the installation of milvus-lite"),
     };
