@@ -149,7 +149,7 @@ async fn default_model_knows_words_in_latin_letters_only() {
         assert!(model.known_share(text) < 0.5, "{text}: {}", model.known_share(text));
     }
     for text in ["Wann wurde das Unternehmen gegründet?", "şirket ne zaman kuruldu", "x = a + b", "C"] {
-        assert!(model.known_share(text) > 0.8, "{text}: {}", model.known_share(text));
+        assert!(model.known_share(text) > 0.7, "{text}: {}", model.known_share(text));
     }
 }
 

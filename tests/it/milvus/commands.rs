@@ -1,6 +1,8 @@
 //! Commands of `vic` over an index in Milvus Lite.
 
 use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::milvus::{kill_lite, lite_processes, wait_for_end_of_lite, world_with_milvus};
@@ -9,11 +11,15 @@ use crate::support::harness::{World, sample_dir};
 /// Returns a running daemon that has indexed the sample files.
 fn world_with_samples() -> World {
     let world = world_with_milvus();
-    let copied = std::process::Command::new("cp").arg("-r").arg(sample_dir()).arg(world.files()).status().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(sample_dir()).arg(world.files()).status().unwrap();
     assert!(copied.success());
     let world = world.start();
     world.index();
     world
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
@@ -81,6 +87,23 @@ fn model_switch_moves_alias_and_drops_old_collection() {
         names.filter(|it| it.ends_with(".sqlite")).count() == 1
     });
     assert_eq!(world.paths(&["ask", "harbour pump"]), ["pump.md"]);
+}
+
+#[test]
+#[ignore = "needs milvus-lite: make test-milvus"]
+fn directory_of_another_milvus_lite_is_refused_with_its_lock() {
+    let mut world = world_with_milvus();
+    let dir = world.data().join("index/milvus_lite.db");
+    fs::create_dir_all(&dir).unwrap();
+    let mut command = Command::new("milvus-lite");
+    command.args(["server", "--host", "127.0.0.1", "--port", &free_port().to_string(), "--data-dir"]).arg(&dir);
+    let mut other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    world.wait_until("the other server locks the directory", Duration::from_secs(60), |_| dir.join("LOCK").exists());
+    world.spawn_without_wait();
+    world.wait_until("the daemon ends", Duration::from_secs(120), |it| it.log().contains("end the other program"));
+    assert!(world.log().contains("another process holds the lock"), "{}", world.log());
+    other.kill().and_then(|()| other.wait()).unwrap();
+    world.spawn_and_wait();
 }
 
 #[test]
