@@ -42,7 +42,7 @@ struct RelevanceHead {
 
 /// What runs the encoder on a worker thread.
 enum PairEncoder {
-    Own(BertEncoder),
+    Own(Box<BertEncoder>),
     Onnx(Encoder),
 }
 
@@ -79,7 +79,7 @@ impl CrossEncoder {
         };
         let work = move || {
             let encoder = match (&own, &onnx) {
-                (Some(model), _) => PairEncoder::Own(model.encoder(lookup.clone(), pooler.clone())),
+                (Some(model), _) => PairEncoder::Own(Box::new(model.encoder(lookup.clone(), pooler.clone()))),
                 (None, Some((runtime, file))) => {
                     PairEncoder::Onnx(Encoder::open(*runtime, file, Some(lookup.clone()), pooler.clone())?)
                 }
