@@ -92,9 +92,9 @@ fn model_switch_moves_alias_and_drops_old_collection() {
 #[test]
 #[ignore = "needs milvus-lite: make test-milvus"]
 fn directory_of_another_milvus_lite_is_refused_with_its_lock() {
-    let mut world = world_with_milvus();
-    let dir = world.data().join("index/milvus_lite.db");
-    fs::create_dir_all(&dir).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("milvus_lite.db");
+    let mut world = world_with_milvus().with("VIC_MILVUS_URI", dir.to_str().unwrap());
     let mut command = Command::new("milvus-lite");
     command.args(["server", "--host", "127.0.0.1", "--port", &free_port().to_string(), "--data-dir"]).arg(&dir);
     let mut other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
