@@ -12,7 +12,6 @@ use crate::ask::citation::{self, CitationStatus, FILE_CHECK_TIMEOUT};
 use crate::ask::date_order::{self, DateSource, DatedFile};
 use crate::ask::fuse::{FusedFile, Weights};
 use crate::ask::hit::{self, Passage, RankedHit};
-use crate::ask::model_rerank::RERANKED_HITS;
 use crate::ask::question::Question;
 use crate::ask::rerank::{PassageWords, QuestionWords};
 use crate::ask::{excerpt, near_duplicates, rerank};
@@ -135,7 +134,7 @@ impl Asker {
     }
 }
 
-/// Checks the files on disk, best first, until `question.limit` of them are hits.
+/// Checks the files on disk, best first, until there are enough hits to rerank and to show.
 fn check_files(
     question: &Question,
     top: &[FusedFile],
@@ -148,7 +147,7 @@ fn check_files(
     for fused in top {
         let key = (fused.file_id, fused.chunk_id.clone());
         let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
-        if looked.found.len() == question.limit {
+        if looked.found.len() == question.limit.max(question.reranked_hits) {
             break;
         }
         let standing = citation::check_passage(record, &stored.chunk.anchor, stored.chunk.body());
@@ -165,7 +164,9 @@ fn check_files(
         if let (Some(wanted), Some(date)) = (question.plan.date_order, dates.get(&record.id)) {
             date_order::describe(&mut found.hit, wanted, *date, question.explain);
         }
-        if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < RERANKED_HITS) {
+        if let Some(evidence) =
+            found.evidence.as_mut().filter(|_| looked.found.len() < MAX_QUOTED_FILES.max(question.reranked_hits))
+        {
             evidence.passages = quotable_passages(fused, chunks, scores);
         }
         looked.found.push(found);

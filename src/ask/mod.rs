@@ -50,6 +50,7 @@ use crate::ask::answer::ComposedAnswer;
 use crate::ask::answer_events::Events;
 use crate::ask::hit::SearchOutcome;
 use crate::ask::index_state::SearchFolder;
+use crate::ask::model_rerank::RERANKED_HITS;
 use crate::ask::question::{Question, checked_limit};
 use crate::ask::terms::Terms;
 use crate::error::Result;
@@ -193,8 +194,21 @@ impl Asker {
         }
         let terms = Arc::new(Terms::parse(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
-        let model_away = planned.is_model_unavailable;
-        Ok(Question { plan, privacy, warnings, model_unavailable: model_away, terms, words, filter, limit, explain })
+        // The order by date is not that of relevance.
+        let may_rerank = self.reranking.is_some() && plan.date_order.is_none();
+        let reranked_hits = if may_rerank { RERANKED_HITS } else { 0 };
+        Ok(Question {
+            plan,
+            privacy,
+            warnings,
+            model_unavailable: planned.is_model_unavailable,
+            terms,
+            words,
+            filter,
+            limit,
+            reranked_hits,
+            explain,
+        })
     }
 
     /// Returns the question without a filter by file type that the planner read from its words, if no file is of that type:

@@ -28,6 +28,8 @@ pub(crate) struct Question {
     /// The metadata filter, including the searched folder.
     pub(crate) filter: FileFilter,
     pub(crate) limit: usize,
+    /// Number of best hits that a model reranks; 0 without one.
+    pub(crate) reranked_hits: usize,
     pub(crate) explain: bool,
 }
 

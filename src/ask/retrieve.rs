@@ -8,7 +8,7 @@ use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, CosineCalibration, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit, SearchOutcome};
 use crate::ask::hit_builder::{MAX_QUOTED_FILES, PresentedHits};
-use crate::ask::model_rerank::{self, RERANKED_HITS};
+use crate::ask::model_rerank;
 use crate::ask::name_search::NameMatches;
 use crate::ask::question::Question;
 use crate::ask::search_legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
@@ -70,7 +70,7 @@ impl Asker {
         self.add_name_matches(served, question, query.as_deref(), &names, &mut fused).await?;
         let mut merged = fused.len();
         let PresentedHits { found: mut hits, is_stale: is_torn, word_weights, absent_words } =
-            self.build_hits(served, &self.with_reranked_hits(question), fused, &mut warnings).await?;
+            self.build_hits(served, question, fused, &mut warnings).await?;
         self.rerank_by_model(question, &mut hits, &mut warnings).await;
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
@@ -162,18 +162,11 @@ impl Asker {
         self.scales.scale_of(embedder).await.map(|it| it.calibration()).unwrap_or_default()
     }
 
-    /// Returns the question with a limit for which enough hits are built to rerank them.
-    fn with_reranked_hits(&self, question: &Question) -> Question {
-        let more = if self.reranking.is_some() { RERANKED_HITS } else { 0 };
-        Question { limit: question.limit.max(more), ..question.clone() }
-    }
-
-    /// Reranks the best hits, if a reranker is configured and the question does not order them by date. If the model fails,
-    /// the order stays, and a warning names the reason. Afterwards only the first hits keep passages for quotes.
+    /// Reranks the best hits, if a reranker is configured. If the model fails, the order stays, and a warning names the
+    /// reason. Afterwards only the first hits keep passages for quotes.
     async fn rerank_by_model(&self, question: &Question, hits: &mut [RankedHit], warnings: &mut Vec<String>) {
-        if let Some(reranking) = self.reranking.as_ref().filter(|_| question.plan.date_order.is_none())
-            && let Err(error) = model_rerank::rerank_hits(reranking, question, hits).await
-        {
+        let Some(reranking) = self.reranking.as_ref().filter(|_| question.reranked_hits > 0) else { return };
+        if let Err(error) = model_rerank::rerank_hits(reranking, question, hits).await {
             let cure = error.hint.as_deref().map(|it| format!("; {it}")).unwrap_or_default();
             let why = self.redact_addresses(&format!("{}{cure}", error.message));
             warnings.push(format!("answered without the reranker: {why}"));

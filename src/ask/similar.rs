@@ -55,6 +55,7 @@ impl Asker {
             words: Vec::new(),
             filter: FileFilter::default(),
             limit,
+            reranked_hits: 0,
             explain: false,
         };
         let (found, merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
