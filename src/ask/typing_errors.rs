@@ -1,7 +1,8 @@
 //! Corrects typing errors in words of a question that occur in no file: `recieve` becomes `receive` if a file has that word.
 //!
-//! A word counts only as mistyped if neither a text nor a name of the searched files contains it. The correction is the most
-//! similar word of the files; a warning names it.
+//! A word counts only as mistyped if neither a text nor a name of the searched files contains it, and if the vocabulary of the
+//! embedding model lacks it: `bought` is no mistyped `brought`. The correction is the most similar word of the files; a
+//! warning names it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -37,8 +38,10 @@ impl Asker {
         absent: &[String],
     ) -> Result<Option<Question>> {
         let Some(text) = question.text() else { return Ok(None) };
-        let suspects: Vec<&String> = absent.iter().filter(|it| is_correctable(it)).take(MAX_WORDS).collect();
-        if suspects.is_empty() {
+        let Some(model) = served.embedder.as_ref() else { return Ok(None) };
+        let suspects: Vec<&String> =
+            absent.iter().filter(|it| is_correctable(it) && !model.is_word(it)).take(MAX_WORDS).collect();
+        if suspects.is_empty() || self.is_in_other_language(text).await {
             return Ok(None);
         }
         let files = self.allowed_files(&question.filter).await?;
@@ -57,11 +60,19 @@ impl Asker {
         corrected.plan.l1_query_text = Some(right);
         let mut told: Vec<String> = corrections
             .iter()
-            .map(|(word, right)| format!("no file contains `{word}`: searched for `{right}`"))
+            .map(|(word, right)| format!("no searched file contains `{word}`: searched for `{right}`"))
             .collect();
         told.sort();
         corrected.warnings.extend(told);
         Ok(Some(corrected))
+    }
+
+    /// Whether a text is in a language that no file is in: its words are not mistyped words of the files.
+    async fn is_in_other_language(&self, text: &str) -> bool {
+        let words: Vec<String> = text.unicode_words().map(|it| vic_words::fold(it).into_owned()).collect();
+        let own = Language::detect_question(words.iter().map(String::as_str), &Language::ALL);
+        let languages = self.languages.current(&self.catalog).await;
+        own.is_some_and(|it| !languages.contains(&it))
     }
 
     /// Returns the word of the files that resembles a word most; `None` if a file has the word itself, or none is similar.

@@ -69,6 +69,10 @@ impl Embedder for BatchingEmbedder {
         self.embedder.known_share(text)
     }
 
+    fn is_word(&self, word: &str) -> bool {
+        self.embedder.is_word(word)
+    }
+
     fn max_tokens(&self) -> usize {
         self.embedder.max_tokens()
     }

@@ -72,6 +72,11 @@ pub trait Embedder: Send + Sync {
         1.0
     }
 
+    /// Whether a lower-case word is in the model's vocabulary, perhaps with a usual ending; true if the backend does not tell.
+    fn is_word(&self, _word: &str) -> bool {
+        true
+    }
+
     /// Returns the model's tokenizer, by which the size of chunks is measured. Models on servers return an estimate.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;
 }

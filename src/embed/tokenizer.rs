@@ -87,6 +87,18 @@ impl ModelTokenizer {
         if tokens.is_empty() { 1.0 } else { known as f32 / tokens.len() as f32 }
     }
 
+    /// Whether a lower-case word is one token, or one token and a usual ending.
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        const ENDINGS: [&str; 8] = ["s", "es", "ed", "d", "ing", "er", "ly", "n"];
+        let (Ok(tokens), Some(unknown)) = (self.engine.tokens(word), self.engine.unknown()) else { return true };
+        let is_ending = |start: usize| word.get(start..).is_some_and(|it| ENDINGS.contains(&it));
+        match tokens.as_slice() {
+            [(id, ..)] => *id != unknown,
+            [(id, ..), (_, start, _)] => *id != unknown && is_ending(*start),
+            _ => false,
+        }
+    }
+
     /// Returns the vocabulary size of the tokenizer.
     pub(crate) fn vocabulary(&self) -> usize {
         match &self.engine {

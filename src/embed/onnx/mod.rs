@@ -190,6 +190,10 @@ impl Embedder for OnnxEmbedder {
         self.tokenizer.known_share(text)
     }
 
+    fn is_word(&self, word: &str) -> bool {
+        self.tokenizer.is_word(word)
+    }
+
     fn max_tokens(&self) -> usize {
         self.tokenizer.max_tokens()
     }

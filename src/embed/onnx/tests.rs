@@ -148,6 +148,11 @@ async fn default_model_knows_words_in_latin_letters_only() {
     ] {
         assert!(model.known_share(text) < 0.5, "{text}: {}", model.known_share(text));
     }
+    for (word, is_word) in
+        [("bought", true), ("treaties", true), ("wandered", true), ("recieve", false), ("agreemant", false)]
+    {
+        assert_eq!(model.is_word(word), is_word, "{word}");
+    }
     for text in ["Wann wurde das Unternehmen gegründet?", "şirket ne zaman kuruldu", "x = a + b", "C"] {
         assert!(model.known_share(text) > 0.7, "{text}: {}", model.known_share(text));
     }

@@ -41,7 +41,14 @@ fn file_type_that_no_file_has_is_part_of_the_question() {
 #[test]
 fn words_of_files_and_of_other_folders_are_not_corrected() {
     let world = world();
-    for question in ["Which agreement is for the harbour?", "jahresabschluss", "path:other agreemant", "zzyzzxq"] {
+    for question in [
+        "Which agreement is for the harbour?",
+        "jahresabschluss",
+        "path:other agreemant",
+        "zzyzzxq",
+        "Which officer is at the quay?",
+        "Wann offnet das Buro an der Kuste?",
+    ] {
         let answer = world.json(&["ask", question]);
         assert!(!answer["warnings"].to_string().contains("searched for"), "{question}: {answer}");
     }
