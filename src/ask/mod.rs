@@ -147,7 +147,11 @@ impl Asker {
             other = self.without_unknown_types(&question).await?;
         }
         if other.is_none() {
-            other = self.correct_typing_errors(served, &question, &outcome.absent_words).await?;
+            let corrected = self.correct_typing_errors(served, &question, &outcome.absent_words).await;
+            other = corrected.unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot look for typing errors in a question");
+                None
+            });
         }
         if let Some(other) = other {
             question = other;
@@ -229,6 +233,8 @@ impl Asker {
         let left = L0Filters { extensions: Vec::new(), ..filters.clone() };
         let mut wider = question.clone();
         wider.filter.extensions = Vec::new();
+        (wider.filter.with_inner_names, wider.filter.mail_dates) = (false, false);
+        wider.warnings.retain(|it| it != MAIL_DATES_WARNING);
         wider.words = excerpt::content_words(&operators.free_text);
         wider.plan.l0_filters = (left != L0Filters::default()).then_some(left);
         wider.plan.l1_query_text = Some(operators.free_text);

@@ -52,7 +52,10 @@ impl ModelReranking {
 /// # Errors
 /// The model cannot be opened, fails, or is too slow; the order of the hits is unchanged.
 pub(super) async fn rerank_hits(reranking: &ModelReranking, question: &Question, hits: &mut [RankedHit]) -> Result<()> {
-    let texts = hits.iter().take(RERANKED_HITS).map_while(|it| Some(it.evidence.as_ref()?.chunk.text.clone()));
+    // Copies of other files come last, although their scores are high, and stay there.
+    let mut least = f64::INFINITY;
+    let sorted = hits.iter().take_while(|it| std::mem::replace(&mut least, it.hit.score) >= it.hit.score);
+    let texts = sorted.take(RERANKED_HITS).map_while(|it| Some(it.evidence.as_ref()?.chunk.text.clone()));
     let passages: Vec<String> = texts.collect();
     if passages.len() < 2 {
         return Ok(());
@@ -61,6 +64,10 @@ pub(super) async fn rerank_hits(reranking: &ModelReranking, question: &Question,
     let limit = reranking.settings.time_limit();
     let judged = model.judge(&question.plan.raw_user_text, &passages, question.privacy, limit).await?;
     let relevance: Vec<f64> = judged.into_iter().map_while(|it| it.map(f64::from)).collect();
+    if relevance.is_empty() {
+        let text = format!("{} judged no passage within {} ms", model.name(), limit.as_millis());
+        return Err(Error::new(ErrorCode::Unavailable, text).hint("set VIC_RERANK_MS to a longer time"));
+    }
     order_by_relevance(hits, &as_shares(relevance), model.name(), question.explain);
     Ok(())
 }

@@ -71,7 +71,10 @@ impl Asker {
         let mut merged = fused.len();
         let PresentedHits { found: mut hits, is_stale: is_torn, word_weights, absent_words } =
             self.build_hits(served, question, fused, &mut warnings).await?;
-        self.rerank_by_model(question, &mut hits, &mut warnings).await;
+        // A search that is repeated is reranked once, at its end.
+        if !is_torn {
+            self.rerank_by_model(question, &mut hits, &mut warnings).await;
+        }
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();

@@ -5,7 +5,7 @@
 //! warning names it.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -21,15 +21,20 @@ use crate::store::{FileSet, KeywordQuery};
 
 /// Minimum length of a corrected word in characters. Shorter words resemble too many others.
 const MIN_LETTERS: usize = 5;
+/// Maximum length of a corrected word in characters: the search for similar terms takes no long ones.
+const MAX_LETTERS: usize = 32;
 /// Minimum length of a word in which two characters may be wrong.
 const MIN_LETTERS_FOR_TWO: usize = 8;
 /// Maximum number of words of a question that are corrected; each costs two searches.
 const MAX_WORDS: usize = 3;
+/// Maximum number of similar words of names that are looked up among the searched files.
+const MAX_NAME_WORDS: usize = 20;
 /// Number of passages in which similar words are looked for.
 const PASSAGES: usize = 20;
 
 impl Asker {
-    /// Returns the question with its mistyped words corrected, and a warning; `None` if nothing is to be corrected.
+    /// Returns the question with its mistyped words corrected, and a warning; `None` if nothing is to be corrected, or if the
+    /// question requires or excludes words, which stay as they are typed.
     /// `absent` are the words that the passages found do not contain.
     pub(super) async fn correct_typing_errors(
         &self,
@@ -37,7 +42,7 @@ impl Asker {
         question: &Question,
         absent: &[String],
     ) -> Result<Option<Question>> {
-        let Some(text) = question.text() else { return Ok(None) };
+        let Some(text) = question.text().filter(|_| question.terms.is_empty()) else { return Ok(None) };
         let Some(model) = served.embedder.as_ref() else { return Ok(None) };
         let suspects: Vec<&String> =
             absent.iter().filter(|it| is_correctable(it) && !model.is_word(it)).take(MAX_WORDS).collect();
@@ -51,18 +56,15 @@ impl Asker {
                 corrections.insert(word.clone(), right);
             }
         }
-        if corrections.is_empty() {
+        let (right, replaced) = replace_words(text, &corrections);
+        if replaced.is_empty() {
             return Ok(None);
         }
         let mut corrected = question.clone();
-        let right = replace_words(text, &corrections);
         corrected.words = excerpt::content_words(&right);
         corrected.plan.l1_query_text = Some(right);
-        let mut told: Vec<String> = corrections
-            .iter()
-            .map(|(word, right)| format!("no searched file contains `{word}`: searched for `{right}`"))
-            .collect();
-        told.sort();
+        let told =
+            replaced.iter().map(|it| format!("no searched file contains `{it}`: searched for `{}`", corrections[it]));
         corrected.warnings.extend(told);
         Ok(Some(corrected))
     }
@@ -90,14 +92,21 @@ impl Asker {
                 word_runs::split_words(&plain).for_each(|it| *counts.entry(it.to_string()).or_default() += 1);
             }
         }
-        if let Some(best) = most_similar(word, &counts) {
+        if let Some(best) = by_similarity(word, counts).into_iter().next() {
             return Ok(Some(best));
         }
         let (catalog, wanted) = (self.catalog.clone(), word.to_string());
-        let names = blocking(move || catalog.name_words_like(&wanted)).await?;
-        let Some(best) = most_similar(word, &names.into_iter().map(|it| (it, 1)).collect()) else { return Ok(None) };
-        // The word may be in names of files outside the scope of the caller.
-        Ok(self.is_in_name(&best, files).await?.then_some(best))
+        let near = move || {
+            let names = catalog.name_words_like(&wanted)?;
+            Ok(by_similarity(&wanted, names.into_iter().map(|it| (it, 1))))
+        };
+        // A word may be in names of files outside the scope of the caller, which must not show that they exist.
+        for near in blocking(near).await?.into_iter().take(MAX_NAME_WORDS) {
+            if self.is_in_name(&near, files).await? {
+                return Ok(Some(near));
+            }
+        }
+        Ok(None)
     }
 
     async fn is_in_name(&self, word: &str, files: &FileSet) -> Result<bool> {
@@ -112,26 +121,37 @@ impl Asker {
 
 /// Whether a folded word can be mistyped: letters of a script with small and capital letters.
 fn is_correctable(word: &str) -> bool {
-    word.chars().count() >= MIN_LETTERS && word.chars().all(char::is_lowercase)
+    (MIN_LETTERS..=MAX_LETTERS).contains(&word.chars().count()) && word.chars().all(char::is_lowercase)
 }
 
-/// Returns the word that resembles `word` most, of equally similar ones the most frequent; `None` if none is similar.
-fn most_similar(word: &str, counts: &HashMap<String, usize>) -> Option<String> {
+/// Returns the words that resemble `word`, the most similar first, of equally similar ones the most frequent.
+fn by_similarity(word: &str, counts: impl IntoIterator<Item = (String, usize)>) -> Vec<String> {
     let letters = word.chars().count();
     let most = if letters < MIN_LETTERS_FOR_TWO { 1 } else { 2 };
-    let near = counts.iter().filter_map(|(other, count)| {
+    let near = counts.into_iter().filter_map(|(other, count)| {
         let is_candidate =
             other.chars().next() == word.chars().next() && other.chars().count().abs_diff(letters) <= most;
-        let edits = is_candidate.then(|| strsim::osa_distance(word, other)).filter(|it| (1..=most).contains(it))?;
-        Some((edits, Reverse(*count), other))
+        let edits = is_candidate.then(|| strsim::osa_distance(word, &other)).filter(|it| (1..=most).contains(it))?;
+        Some((edits, Reverse(count), other))
     });
-    near.min().map(|it| it.2.clone())
+    let mut near: Vec<_> = near.collect();
+    near.sort_unstable();
+    near.into_iter().map(|it| it.2).collect()
 }
 
-/// Replaces whole words of a text. The keys of `corrections` are folded words.
-fn replace_words(text: &str, corrections: &HashMap<String, String>) -> String {
-    let right = |piece: &str| corrections.get(vic_words::fold(piece).as_ref()).cloned();
-    text.split_word_bounds().map(|it| right(it).unwrap_or_else(|| it.to_string())).collect()
+/// Replaces whole words of a text. The keys of `corrections` are folded words. Returns also those that were replaced.
+fn replace_words(text: &str, corrections: &HashMap<String, String>) -> (String, BTreeSet<String>) {
+    let (mut right, mut replaced) = (String::with_capacity(text.len()), BTreeSet::new());
+    for piece in text.split_word_bounds() {
+        match corrections.get_key_value(vic_words::fold(piece).as_ref()) {
+            Some((word, correction)) => {
+                right.push_str(correction);
+                replaced.insert(word.clone());
+            }
+            None => right.push_str(piece),
+        }
+    }
+    (right, replaced)
 }
 
 #[cfg(test)]
@@ -139,8 +159,8 @@ mod tests {
     use super::*;
 
     fn check(word: &str, others: &[(&str, usize)], expected: Option<&str>) {
-        let counts = others.iter().map(|(other, count)| ((*other).to_string(), *count)).collect();
-        assert_eq!(most_similar(word, &counts).as_deref(), expected, "{word}");
+        let counts = others.iter().map(|(other, count)| ((*other).to_string(), *count));
+        assert_eq!(by_similarity(word, counts).first().map(String::as_str), expected, "{word}");
     }
 
     #[test]
@@ -161,6 +181,9 @@ mod tests {
             assert_eq!(is_correctable(word), expected, "{word}");
         }
         let corrections = HashMap::from([("recieve".to_string(), "receive".to_string())]);
-        assert_eq!(replace_words("Did we Recieve it, recieved?", &corrections), "Did we receive it, recieved?");
+        let (right, replaced) = replace_words("Did we Recieve it, recieved?", &corrections);
+        assert_eq!((right.as_str(), replaced.len()), ("Did we receive it, recieved?", 1));
+        assert!(replace_words("report_recieve", &corrections).1.is_empty());
+        assert!(!is_correctable(&"recieve".repeat(5)));
     }
 }

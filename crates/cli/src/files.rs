@@ -63,15 +63,18 @@ impl From<State> for FileState {
 
 /// Adds the typed words to a filter. Words may be typed like the operator `name:` of questions.
 fn with_words(mut filter: FileFilter, words: Vec<String>) -> FileFilter {
+    let mut globs = Vec::from_iter(filter.path_glob.take());
     for word in words {
         match word.strip_prefix("name:") {
-            Some(glob) if glob.contains(['*', '?', '[', '{']) && filter.path_glob.is_none() => {
-                filter.path_glob = Some(format!("**/{glob}"));
-            }
+            Some(glob) if glob.contains(['*', '?', '[', '{']) => globs.push(format!("**/{glob}")),
             Some(word) => filter.name_words.push(word.to_string()),
             None => filter.name_words.push(word),
         }
     }
+    filter.path_glob = match globs.len() {
+        0 | 1 => globs.pop(),
+        _ => Some(format!("{{{}}}", globs.join(","))),
+    };
     filter
 }
 
@@ -154,6 +157,7 @@ mod tests {
     fn name_operator_is_word_or_glob() {
         let filter = |words: &[&str]| with_words(FileFilter::default(), words.iter().map(|it| (*it).into()).collect());
         assert_eq!(filter(&["lease", "name:budget"]).name_words, ["lease", "budget"]);
+        assert_eq!(filter(&["name:*.a", "name:*.b"]).path_glob.as_deref(), Some("{**/*.a,**/*.b}"));
         assert_eq!(filter(&["name:*.xlsx"]).path_glob.as_deref(), Some("**/*.xlsx"));
     }
 

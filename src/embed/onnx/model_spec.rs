@@ -65,7 +65,7 @@ impl ModelSpec {
     /// Finds a model of a kind by its name in the catalog, or any model by the path of its folder or of its `.onnx` file.
     pub(crate) fn resolve_kind(store: &ModelStore, model: &str, kind: ModelKind) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
-            return ModelSpec::from_path(store, Path::new(model));
+            return ModelSpec::from_path(store, Path::new(model), kind);
         }
         ModelSpec::from_entry_of_kind(store, &store.entry(model)?, kind)
     }
@@ -108,7 +108,7 @@ impl ModelSpec {
         })
     }
 
-    fn from_path(store: &ModelStore, path: &Path) -> Result<ModelSpec> {
+    fn from_path(store: &ModelStore, path: &Path, kind: ModelKind) -> Result<ModelSpec> {
         let missing = |what: &str| {
             Error::not_found(format!("there is no {what} at `{}`", path.display())).hint(
                 "VIC_EMBED_MODEL takes a name of `vic models list`, a folder with model.onnx (or config.json and \
@@ -117,6 +117,9 @@ impl ModelSpec {
         };
         let (folder, onnx) = if path.is_file() {
             (path.parent().unwrap_or(Path::new(".")), Some(path.to_path_buf()))
+        } else if path.is_dir() && kind == ModelKind::Reranker {
+            // Rerankers run from their weights, even if an exported network is beside them.
+            (path, None)
         } else if path.is_dir() {
             (path, NETWORKS.iter().map(|it| path.join(it)).find(|it| it.is_file()))
         } else {

@@ -95,9 +95,9 @@ impl RerankServer {
         Error::new(ErrorCode::Unavailable, format!("`{}` gave no usable answer: {why}", self.url))
     }
 
-    /// Returns the name of the model, or the address of the server if no model is configured.
+    /// Returns the name of the model. Hits show it to every caller, so that it is not the address of the server.
     pub(crate) fn name(&self) -> &str {
-        self.model.as_deref().unwrap_or(&self.base)
+        self.model.as_deref().unwrap_or("the reranking server")
     }
 }
 
