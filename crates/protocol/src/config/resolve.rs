@@ -19,7 +19,7 @@ const MAX_COLLECTION_CHARS: usize = 200;
 const MAX_L2_SECONDS: u32 = 3_600;
 
 /// Default and maximum of `VIC_RERANK_MS`: an answer should not take noticeably longer, and users do not wait for a minute.
-const RERANK_MS: (u32, u32) = (120, 60_000);
+const RERANK_MS: (u32, u32) = (100, 60_000);
 
 /// Maximum of `VIC_WORKERS`, the number of extraction processes: more than the cores of any machine.
 const MAX_WORKERS: u32 = 1_024;

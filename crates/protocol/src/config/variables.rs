@@ -69,7 +69,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     ("VIC_RERANK_URL", "server with a /rerank endpoint that reranks the best hits"),
     ("VIC_RERANK_API_KEY", "API key (bearer token) for the reranking server"),
-    ("VIC_RERANK_MS", "time limit in milliseconds for reranking one question (default 120)"),
+    ("VIC_RERANK_MS", "time limit in milliseconds for reranking one question (default 100)"),
     ("VIC_SERVERS_CA", "PEM file of certificates to trust for TLS to the model servers, besides those of the system"),
     (
         "VIC_LIBRARIAN_BACKEND",
