@@ -79,8 +79,8 @@ impl CosineCalibration {
 }
 
 impl Default for Weights {
-    /// Weights with the best mean nDCG@10 over collections of abstracts, short titles and code. Each collection left out in
-    /// turn, the others choose the same weights.
+    /// Weights among those with the best mean nDCG@10 over collections of abstracts, short titles and code. The best ones of
+    /// each three of the four collections differ, so that a small gain on one collection says little.
     fn default() -> Weights {
         Weights { vector: 0.55, bm25_half: 30.0, calibration: CosineCalibration::default() }
     }
@@ -290,8 +290,8 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
-                    each leg, moved = cosine, as that of the default model (factor * cosine + offset), with the question moved towards the two best passages; then (1 - score) * \
-                    0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
+                    each leg, moved = cosine, as that of the default model (factor * cosine + offset), with the question \
+                    moved towards the two best passages; then (1 - score) * 0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.05 * coverage + 0.1 * nearness + 0.05 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
         "bm25_half": weights.bm25_half,
