@@ -63,8 +63,6 @@ pub(super) struct SearchOutcome {
     pub(super) vector: Option<Vec<f32>>,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
-    /// The content words that no compared passage contains.
-    pub(super) absent_words: Vec<String>,
 }
 
 impl SearchOutcome {

@@ -48,8 +48,6 @@ struct CheckedFiles {
     is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     word_weights: HashMap<String, f32>,
-    /// The content words that no compared passage contains.
-    absent_words: Vec<String>,
 }
 
 /// The hits to show, best first.
@@ -60,8 +58,6 @@ pub(super) struct PresentedHits {
     pub(super) is_stale: bool,
     /// Weight of each content word of the question, higher for rarer words; the keys are those of `word_runs::word_key`.
     pub(super) word_weights: HashMap<String, f32>,
-    /// The content words that no compared passage contains.
-    pub(super) absent_words: Vec<String>,
 }
 
 impl Asker {
@@ -90,8 +86,7 @@ impl Asker {
         let old =
             |path: &String| format!("`{path}` has changed since it was indexed; the shown passage may be outdated");
         warnings.extend(looked.changed.iter().map(old));
-        let CheckedFiles { found, is_stale, word_weights, absent_words, .. } = looked;
-        Ok(PresentedHits { found, is_stale, word_weights, absent_words })
+        Ok(PresentedHits { found: looked.found, is_stale: looked.is_stale, word_weights: looked.word_weights })
     }
 
     async fn read_and_check(
@@ -126,7 +121,6 @@ impl Asker {
             Ok(CheckedFiles {
                 is_stale: is_torn,
                 word_weights: compared.weights,
-                absent_words: compared.absent,
                 ..check_files(&question, &top, &records, &chunks, &compared.scores, &dates)
             })
         })
@@ -164,9 +158,8 @@ fn check_files(
         if let (Some(wanted), Some(date)) = (question.plan.date_order, dates.get(&record.id)) {
             date_order::describe(&mut found.hit, wanted, *date, question.explain);
         }
-        if let Some(evidence) =
-            found.evidence.as_mut().filter(|_| looked.found.len() < MAX_QUOTED_FILES.max(question.reranked_hits))
-        {
+        let may_be_quoted = looked.found.len() < MAX_QUOTED_FILES.max(question.reranked_hits);
+        if let Some(evidence) = found.evidence.as_mut().filter(|_| may_be_quoted) {
             evidence.passages = quotable_passages(fused, chunks, scores);
         }
         looked.found.push(found);
@@ -272,8 +265,6 @@ struct RerankResult {
     scores: HashMap<(FileId, ChunkId), f32>,
     /// Weight of each content word of the question among these passages.
     weights: HashMap<String, f32>,
-    /// The content words that none of these passages contains.
-    absent: Vec<String>,
 }
 
 /// Raises the scores of files whose passages have the wording of the question, makes each file show its best passage, and
@@ -315,6 +306,5 @@ fn rerank(
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let absent = wording.absent_words(readings.values());
-    RerankResult { scores, absent, weights: wording.keys().map(str::to_string).zip(weights).collect() }
+    RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }

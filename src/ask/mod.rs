@@ -147,7 +147,7 @@ impl Asker {
             other = self.without_unknown_types(&question).await?;
         }
         if other.is_none() {
-            let corrected = self.correct_typing_errors(served, &question, &outcome.absent_words).await;
+            let corrected = self.correct_typing_errors(served, &question, &outcome.hits).await;
             other = corrected.unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot look for typing errors in a question");
                 None

@@ -43,8 +43,6 @@ pub(super) struct QuestionWords {
     question: Vec<String>,
     /// The comparison keys of the content words, without duplicates.
     keys: Vec<String>,
-    /// For each key, the whole word.
-    whole: Vec<String>,
     starts: FirstBytes,
     /// Pairs of neighbouring content words, as indices into `keys`.
     pairs: Vec<(usize, usize)>,
@@ -56,8 +54,6 @@ pub(super) struct PassageWords {
     /// For each content word of the question, its positions in the passage, counted in content words.
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
-    /// Whether text or title contain the word with any usual ending, and not only another word that begins alike.
-    has_word: Vec<bool>,
     run: f32,
 }
 
@@ -66,21 +62,20 @@ impl QuestionWords {
     /// words from `searched`.
     pub(super) fn parse(typed: &str, searched: &str) -> QuestionWords {
         let plain = word_runs::normalize(searched);
-        let (mut keys, mut whole): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut keys: Vec<String> = Vec::new();
         let content =
             word_runs::split_words(&plain).filter(|it| !excerpt::is_function_word(it)).take(MAX_CONTENT_WORDS);
         let numbers: Vec<usize> = content
-            .map(|word| {
-                let key = word_key(word);
+            .map(word_key)
+            .map(|key| {
                 keys.iter().position(|it| it == key).unwrap_or_else(|| {
                     keys.push(key.to_owned());
-                    whole.push(word.to_owned());
                     keys.len() - 1
                 })
             })
             .collect();
         let pairs = numbers.windows(2).filter(|it| it[0] != it[1]).map(|it| (it[0], it[1])).collect();
-        QuestionWords { question: word_runs::words(typed), starts: FirstBytes::from_words(&keys), keys, whole, pairs }
+        QuestionWords { question: word_runs::words(typed), starts: FirstBytes::from_words(&keys), keys, pairs }
     }
 
     /// Returns the comparison keys of the content words, without duplicates.
@@ -101,21 +96,19 @@ impl QuestionWords {
     pub(super) fn read_passage(&self, text: &str, title: &str) -> PassageWords {
         let plain = word_runs::normalize(text);
         let words: Vec<&str> = word_runs::split_words(&plain).collect();
-        let (mut places, mut has_word) = (vec![Vec::new(); self.keys.len()], vec![false; self.keys.len()]);
+        let mut places = vec![Vec::new(); self.keys.len()];
         for (place, word) in (0..).zip(words.iter().filter(|it| !excerpt::is_function_word(it))) {
             if let Some(number) = self.word_index(word) {
                 places[number].push(place);
-                has_word[number] = has_word[number] || is_form(word, &self.whole[number]);
             }
         }
         let mut in_title = vec![false; self.keys.len()];
         for word in word_runs::split_words(&word_runs::normalize(title)) {
             if let Some(number) = self.word_index(word) {
                 in_title[number] = true;
-                has_word[number] = has_word[number] || is_form(word, &self.whole[number]);
             }
         }
-        PassageWords { places, in_title, has_word, run: word_runs::shared_run_share(&self.question, &words) }
+        PassageWords { places, in_title, run: word_runs::shared_run_share(&self.question, &words) }
     }
 
     /// Returns the weight of each content word: the fewer of these passages contain the word, the higher.
@@ -129,12 +122,6 @@ impl QuestionWords {
             }
         }
         holding.into_iter().map(|it| ((count - it + 0.5) / (it + 0.5)).ln_1p()).collect()
-    }
-
-    /// Returns the content words that none of these passages contains, neither in its text nor in its title.
-    pub(super) fn absent_words<'a>(&self, passages: impl Iterator<Item = &'a PassageWords> + Clone) -> Vec<String> {
-        let is_absent = |index: &usize| !passages.clone().any(|it| it.has_word[*index]);
-        (0..self.keys.len()).filter(is_absent).map(|it| self.whole[it].clone()).collect()
     }
 
     /// Returns how closely a passage has the wording of the question, 0 to 1 (the merit of the module docs).
@@ -153,14 +140,6 @@ impl QuestionWords {
                 + TITLE_WEIGHT * ratio(titled, all))
             + RUN_WEIGHT * passage.run.powi(4)
     }
-}
-
-/// Whether two words that begin alike differ in usual endings only.
-fn is_form(word: &str, other: &str) -> bool {
-    const ENDINGS: [&str; 12] = ["", "s", "e", "es", "ed", "en", "er", "n", "ing", "ion", "al", "ly"];
-    let common: usize =
-        word.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(letter, _)| letter.len_utf8()).sum();
-    ENDINGS.contains(&&word[common..]) && ENDINGS.contains(&&other[common..])
 }
 
 /// Raises the score of a passage or file by its merit; the result is at most 1.

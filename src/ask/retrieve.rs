@@ -69,7 +69,7 @@ impl Asker {
         let FusedLegs { mut fused, query, mut warnings } = legs;
         self.add_name_matches(served, question, query.as_deref(), &names, &mut fused).await?;
         let mut merged = fused.len();
-        let PresentedHits { found: mut hits, is_stale: is_torn, word_weights, absent_words } =
+        let PresentedHits { found: mut hits, is_stale: is_torn, word_weights } =
             self.build_hits(served, question, fused, &mut warnings).await?;
         // A search that is repeated is reranked once, at its end.
         if !is_torn {
@@ -93,7 +93,7 @@ impl Asker {
         // left out before their passages were read.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
-        Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights, absent_words }, is_torn))
+        Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
     }
 
     /// Runs keyword and vector search in parallel, then adds the cosines of chunks that only the keyword search found.

@@ -12,6 +12,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use vic_words::Language;
 
 use crate::ask::asker::Asker;
+use crate::ask::hit::RankedHit;
 use crate::ask::question::Question;
 use crate::ask::{excerpt, word_runs};
 use crate::catalog::name_words;
@@ -35,17 +36,22 @@ const PASSAGES: usize = 20;
 impl Asker {
     /// Returns the question with its mistyped words corrected, and a warning; `None` if nothing is to be corrected, or if the
     /// question requires or excludes words, which stay as they are typed.
-    /// `absent` are the words that the passages found do not contain.
     pub(super) async fn correct_typing_errors(
         &self,
         served: &ServingTable,
         question: &Question,
-        absent: &[String],
+        hits: &[RankedHit],
     ) -> Result<Option<Question>> {
         let Some(text) = question.text().filter(|_| question.terms.is_empty()) else { return Ok(None) };
         let Some(model) = served.embedder.as_ref() else { return Ok(None) };
-        let suspects: Vec<&String> =
-            absent.iter().filter(|it| is_correctable(it) && !model.is_word(it)).take(MAX_WORDS).collect();
+        let shows = |hit: &RankedHit, word: &String| {
+            let text = hit.evidence.as_ref().map_or("", |it| it.chunk.text.as_str());
+            !excerpt::words_present(std::slice::from_ref(word), text).is_empty()
+        };
+        // These checks are cheap; each word that passes them costs a search.
+        let is_suspect =
+            |word: &&String| is_correctable(word) && !model.is_word(word) && !hits.iter().any(|it| shows(it, word));
+        let suspects: Vec<&String> = question.words.iter().filter(is_suspect).take(MAX_WORDS).collect();
         if suspects.is_empty() || self.is_in_other_language(text).await {
             return Ok(None);
         }
