@@ -65,6 +65,13 @@ test-models: tools build models ## Builds a real language model server (llama.cp
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
+# The tests in a browser run one after another, because each starts Chromium. `make test` runs a short form of them.
+.PHONY: test-browser
+test-browser: export VIC_TESTS_MUST_PROVE := 1
+test-browser: tools build models ## Tests the web page in a real browser (Chromium), with an accessibility rule engine
+	@models/browser.sh
+	@source models/tools.env && cargo test --release --test it -- --include-ignored --test-threads 1 browser::
+
 .PHONY: test-milvus
 test-milvus: tools build models ## Tests the index in Milvus Lite, and the client with a full server of Milvus (pip)
 	@models/milvus.sh

@@ -40,6 +40,7 @@ if [ "${1:-}" = --tests ]; then
   need pgrep procps
   need unshare util-linux
   need column bsdextrautils
+  "$here/browser.sh"
 fi
 
 has_includes() { [ -f "$1/google/protobuf/empty.proto" ]; }

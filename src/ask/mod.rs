@@ -10,6 +10,7 @@ mod answer_events;
 mod asker;
 mod citation;
 mod corpus_languages;
+mod counts;
 mod date_order;
 mod document_part;
 mod excerpt;
@@ -30,6 +31,7 @@ mod near_duplicates;
 mod numbers;
 mod question;
 mod relevance;
+mod marks;
 mod model_rerank;
 mod rerank;
 mod retrieve;
@@ -59,6 +61,8 @@ use crate::model::{AskEvent, AskRequest, AskResponse, L0Filters, QueryPlan, Resp
 use crate::planner::{self, syntax};
 
 pub use asker::Asker;
+pub(crate) use marks::QuestionMatcher;
+pub use marks::find_marks;
 pub use file_filter::resolve as resolve_filters;
 
 /// Warning in the answer to a question that filters mail by date: which date is compared.
@@ -111,7 +115,7 @@ impl Asker {
         let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.search_hits())).await;
-        if !question.is_listing() && self.run_l2_skills(&served, &question, &mut outcome).await? {
+        if !question.is_listing() && !question.words_only && self.run_l2_skills(&served, &question, &mut outcome).await? {
             events.send(|| AskEvent::Hits(outcome.search_hits())).await;
         }
         let ComposedAnswer { summary: answer_summary, answer } = match summarize {
@@ -146,7 +150,7 @@ impl Asker {
         if may_widen && outcome.hits.is_empty() {
             other = self.without_unknown_types(&question).await?;
         }
-        if other.is_none() {
+        if other.is_none() && !question.words_only {
             let corrected = self.correct_typing_errors(served, &question, &outcome.hits).await;
             other = corrected.unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot look for typing errors in a question");
@@ -174,7 +178,7 @@ impl Asker {
     /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
         let limit = checked_limit(request.limit)?;
-        let explain = request.explain;
+        let (explain, words_only) = (request.explain, request.words_only);
         let mut warnings = Vec::new();
         // A request may ask for a stricter privacy mode than the configuration, never for a laxer one.
         let wanted = request.plan.as_ref().map(|it| it.privacy_mode).or(request.privacy_mode).unwrap_or(self.privacy);
@@ -199,7 +203,7 @@ impl Asker {
         let terms = Arc::new(Terms::parse(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
         // The order by date is not that of relevance.
-        let may_rerank = self.reranking.is_some() && plan.date_order.is_none();
+        let may_rerank = self.reranking.is_some() && plan.date_order.is_none() && !words_only;
         let reranked_hits = if may_rerank { RERANKED_HITS } else { 0 };
         Ok(Question {
             plan,
@@ -212,6 +216,7 @@ impl Asker {
             limit,
             reranked_hits,
             explain,
+            words_only,
         })
     }
 

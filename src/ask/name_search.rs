@@ -43,6 +43,11 @@ impl NameMatches {
         self.get(file).map(|it| it.share)
     }
 
+    /// Returns the files whose names have enough of the question's words.
+    pub(super) fn file_ids(&self) -> Vec<FileId> {
+        self.files_above(MIN_NAME_SHARE)
+    }
+
     fn get(&self, file: FileId) -> Option<&NameMatch> {
         self.matches.iter().find(|it| it.file_id == file)
     }

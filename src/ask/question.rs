@@ -31,6 +31,8 @@ pub(crate) struct Question {
     /// Number of best hits that a model reranks; 0 without one.
     pub(crate) reranked_hits: usize,
     pub(crate) explain: bool,
+    /// Whether words and names alone are searched, without vectors and skills.
+    pub(crate) words_only: bool,
 }
 
 impl Question {

@@ -11,7 +11,7 @@ use crate::ask::hit_builder::{MAX_QUOTED_FILES, PresentedHits};
 use crate::ask::model_rerank;
 use crate::ask::name_search::NameMatches;
 use crate::ask::question::Question;
-use crate::ask::search_legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
+use crate::ask::search_legs::{LEG_DEPTH, add_begun_words, begun_word_leg, keyword_leg, keyword_only_chunks};
 use crate::ask::{hit_builder, relevance, terms};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
@@ -111,7 +111,8 @@ impl Asker {
         let mut warnings = Vec::new();
         let mut query = None;
         let mut weights = Weights::default();
-        let embedder = served.embedder.as_ref().filter(|it| it.known_share(text) >= MIN_KNOWN_SHARE);
+        let embedder = served.embedder.as_ref().filter(|_| !question.words_only);
+        let embedder = embedder.filter(|it| it.known_share(text) >= MIN_KNOWN_SHARE);
         let (keyword, vector, extra) = match embedder {
             Some(embedder) => {
                 let vector_leg = async {
@@ -134,6 +135,12 @@ impl Asker {
                         (keyword, Vec::new(), Vec::new())
                     }
                 }
+            }
+            None if question.words_only => {
+                let begun = begun_word_leg(served, text, files, depth);
+                let (mut whole, begun) = tokio::try_join!(keyword_leg, begun)?;
+                add_begun_words(&mut whole, begun);
+                (whole, Vec::new(), Vec::new())
             }
             None => {
                 let why = match &served.embedder {

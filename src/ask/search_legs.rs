@@ -72,6 +72,41 @@ pub(super) fn keyword_leg(
     }
 }
 
+/// Number of letters from which on the last word of a question counts as the beginning of a word, and up to which.
+const BEGUN_LETTERS: std::ops::RangeInclusive<usize> = 2..=12;
+
+/// Part of its score that a chunk keeps if it has only a word that begins like the last word of the question.
+const BEGUN_SHARE: f32 = 0.5;
+
+/// Returns the last word of a text, folded, if it may be the beginning of a word that is being typed.
+pub(super) fn begun_word(text: &str) -> Option<String> {
+    let at = text.rfind(|it: char| !it.is_alphanumeric()).map_or(0, |it| it + text[it..].chars().next().map_or(1, char::len_utf8));
+    let word = vic_words::fold(&text[at..]).into_owned();
+    // Longer automata take too long, and only those of ASCII letters are small.
+    (word.is_ascii() && BEGUN_LETTERS.contains(&word.len())).then_some(word)
+}
+
+/// Searches for words that begin like the last word of the text, which is being typed.
+pub(super) async fn begun_word_leg(
+    served: &ServingTable,
+    text: &str,
+    files: &FileSet,
+    depth: usize,
+) -> Result<Vec<LegHit>> {
+    match begun_word(text) {
+        Some(word) => served.store.chunks_with_prefix(&word, files, depth).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Adds chunks that have a word which begins like the last word of the question, if whole words have not found them.
+pub(super) fn add_begun_words(whole: &mut Vec<LegHit>, begun: Vec<LegHit>) {
+    let known: HashSet<(FileId, ChunkId)> = whole.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+    let others = begun.into_iter().filter(|it| !known.contains(&(it.file_id, it.chunk_id.clone())));
+    whole.extend(others.map(|it| LegHit { score: it.score * BEGUN_SHARE, ..it }));
+    whole.sort_by(|a, b| b.score.total_cmp(&a.score));
+}
+
 /// Returns the chunks that the keyword search found and the vector search did not.
 pub(super) fn keyword_only_chunks(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
     // Compares the file id too, because copies of a file share chunk ids.
@@ -81,4 +116,33 @@ pub(super) fn keyword_only_chunks(keyword: &[LegHit], vector: &[LegHit]) -> Vec<
         .filter(|it| !reached.contains(&(it.file_id, &it.chunk_id)))
         .map(|it| (it.file_id, it.chunk_id.clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_word_counts_as_begun_unless_a_blank_ends_it() {
+        for (text, expected) in [
+            ("the leas", Some("leas")),
+            ("Größ", Some("gross")),
+            ("the lease ", None),
+            ("a", None),
+            ("x.y_report", Some("report")),
+            ("发票", None),
+            ("", None),
+        ] {
+            assert_eq!(begun_word(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn chunks_with_begun_words_follow_whole_words() {
+        let hit = |file_id, score| LegHit { chunk_id: ChunkId::from(format!("{file_id}")), file_id, score };
+        let mut whole = vec![hit(1, 9.0), hit(2, 3.0)];
+        add_begun_words(&mut whole, vec![hit(2, 12.0), hit(3, 8.0)]);
+        let order: Vec<FileId> = whole.iter().map(|it| it.file_id).collect();
+        assert_eq!(order, [1, 3, 2]);
+    }
 }

@@ -57,6 +57,7 @@ impl Asker {
             limit,
             reranked_hits: 0,
             explain: false,
+            words_only: false,
         };
         let (found, merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
         let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use include_dir::{Dir, include_dir};
 use vic::config::Config;
 use vic::error::{Error, ErrorCode, Result};
 
@@ -15,6 +16,10 @@ use vic::error::{Error, ErrorCode, Result};
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: vic_system::allocator::Jemalloc = vic_system::allocator::Jemalloc;
+
+/// The files of the web page. They are part of this program and not of the library, so that a change of the page compiles in
+/// seconds.
+static WEB_PAGE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/ui");
 
 /// How long the exit waits for threads that still read or compute, after all data is on disk; they are then abandoned.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -65,7 +70,7 @@ fn run() -> Result<()> {
     let worker = worker_program()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
-    let outcome = runtime.block_on(vic::daemon::run(config, worker));
+    let outcome = runtime.block_on(vic::daemon::run(config, worker, &WEB_PAGE));
     // A short timeout suffices, because no caller waits for the results of the threads that still run.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome

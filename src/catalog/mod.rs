@@ -35,6 +35,7 @@ pub use crate::catalog::files::transitions::{
 };
 pub use crate::catalog::logs::audit::AuditLog;
 pub use crate::catalog::logs::jobs::JobLog;
+pub use crate::catalog::logs::searches::SearchLog;
 pub use crate::catalog::logs::transcripts::TranscriptLog;
 pub use crate::catalog::quarantine::quarantine_database;
 pub use crate::catalog::recovery::Recovery;

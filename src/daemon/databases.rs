@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::catalog::{AuditLog, Catalog, CorpusStore, EvidenceCache, JobLog, Recovery};
+use crate::catalog::{AuditLog, Catalog, CorpusStore, EvidenceCache, JobLog, Recovery, SearchLog};
 use crate::config::Config;
 use crate::daemon::process;
 use crate::egress;
@@ -23,6 +23,7 @@ pub(super) struct Databases {
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
     pub(super) book: Arc<CorpusStore>,
+    pub(super) searches: SearchLog,
     /// What was recovered from a damaged catalog; `None` if it was intact.
     pub(super) rescue: Option<Recovery>,
 }
@@ -50,6 +51,7 @@ impl Databases {
             audit,
             evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?),
             book: Arc::new(CorpusStore::open(&config.corpus_path())?),
+            searches: SearchLog::open(&config.searches_path())?,
             rescue,
         })
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::{
-    self, AuditLog, Catalog, CorpusStore, EvidenceCache, GraphStore, JobLog, RequeueScope, TranscriptLog, VectorCache,
+    self, AuditLog, Catalog, CorpusStore, EvidenceCache, GraphStore, JobLog, RequeueScope, SearchLog, TranscriptLog, VectorCache,
 };
 use crate::config::{Config, EmbedBackend};
 use crate::data_dir::{directory, keys, lock};
@@ -152,10 +152,11 @@ impl Doctor<'_> {
     fn check_databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
-        let databases: [(&str, PathBuf, Open); 8] = [
+        let databases: [(&str, PathBuf, Open); 9] = [
             ("catalog", config.catalog_path(), |it| Catalog::open_or_recover(it).map(drop)),
             ("jobs", config.job_db_path.clone(), |it| JobLog::open(it).map(drop)),
             ("audit log", config.audit_path(), |it| AuditLog::open(it).map(drop)),
+            ("list of searches", config.searches_path(), |it| SearchLog::open(it).map(drop)),
             ("vectors", config.vector_cache_path(), |it| VectorCache::open(it, u64::MAX).map(drop)),
             ("evidence", config.evidence_path(), |it| EvidenceCache::open(it, u64::MAX).map(drop)),
             ("views and results", config.corpus_path(), |it| CorpusStore::open(it).map(drop)),

@@ -9,12 +9,16 @@ mod service;
 mod endpoint_files;
 mod databases;
 mod scoped_view;
+mod preview;
+mod settings;
+mod ui;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use include_dir::Dir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -25,6 +29,9 @@ use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
 use crate::corpus::CorpusApi;
 use crate::daemon::databases::Databases;
+use crate::daemon::preview::Previews;
+use crate::daemon::settings::SettingsFile;
+use crate::daemon::ui::UiParts;
 use crate::data_dir::lock::DataLock;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
@@ -47,22 +54,28 @@ pub use crate::data_dir::lock::holder_pid;
 /// How long shutdown waits for a commit in progress; the daemon then exits without it.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Runs the daemon until a signal or a shutdown request. `program` is the worker program that extracts text from files.
+/// Runs the daemon until a signal or a shutdown request. `program` is the worker program that extracts text from files,
+/// `page` the folder with the files of the web page.
 ///
 /// # Errors
 /// Another daemon holds the data directory; the directory is damaged or belongs to another program; the model is missing;
 /// the TCP address is in use.
-pub async fn run(config: Config, program: PathBuf) -> Result<()> {
+pub async fn run(config: Config, program: PathBuf, page: &'static Dir<'static>) -> Result<()> {
     let shutdown = CancellationToken::new();
     process::shut_down_on_signal(&shutdown)?;
-    run_until(config, program, shutdown).await
+    run_until(config, program, page, shutdown).await
 }
 
 /// Runs the daemon like [`run`], but until `shutdown` is cancelled; ignores signals.
 ///
 /// # Errors
 /// The same as for [`run`].
-pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
+pub async fn run_until(
+    config: Config,
+    program: PathBuf,
+    page: &'static Dir<'static>,
+    shutdown: CancellationToken,
+) -> Result<()> {
     let mut lock = claim_data_directory(&config)?;
     endpoint_files::remove_stale_address(&config.address_path())?;
     endpoint_files::remove_stale(&config.socket_path()).await?;
@@ -84,7 +97,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let address = endpoint_files::write_address(&config.address_path(), &listen.to_string())?;
     debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
-    let outcome = serve_until_shutdown(daemon, listeners, access, &config, &lock).await;
+    let outcome = serve_until_shutdown(daemon, listeners, access, &config, page, &lock).await;
     if let Err(error) = catalog.clear_tries() {
         warn!(%error, "cannot reset the read attempts; the interrupted reads count as failed attempts of their files");
     }
@@ -103,9 +116,11 @@ async fn assemble(
     facts: DaemonFacts,
     shutdown: CancellationToken,
 ) -> Result<Daemon> {
-    let Databases { catalog, jobs, audit, evidence, book, rescue } = stores;
+    let Databases { catalog, jobs, audit, evidence, book, searches, rescue } = stores;
     let old_jobs = jobs.quarantined().map(Path::to_path_buf);
     let models = ModelStore::new(config.model_dirs.clone());
+    let previews = Previews::new(program.clone(), &models, &config.limits, evidence.clone());
+    tokio::spawn(previews.end_idle_workers_loop());
     let (pool, skill_pool) = worker_pools(config, program, &models);
     let parts = IndexParts {
         config: config.clone(),
@@ -123,6 +138,7 @@ async fn assemble(
     databases::report_loss(&index, "the list of jobs", old_jobs.as_deref());
     databases::report_loss(&index, "sessions, views and results of `vic corpus`", book.quarantined());
     databases::report_loss(&index, "the audit log", audit.quarantined());
+    databases::report_loss(&index, "the list of searches", searches.quarantined());
     let facts = DaemonFacts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
     let asker = Asker::new(config, catalog.clone(), index.clone(), open_skills(config, skill_pool, evidence, models)?)?;
     let contract = CorpusApi::new(corpus::CorpusServices {
@@ -139,6 +155,8 @@ async fn assemble(
     let reads =
         GraphInputs { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
     let (graph, assistant) = open_graph_and_assistant(config, reads, shutdown.child_token())?;
+    let settings = SettingsFile::new(config.data_dir.clone(), config.privacy_mode);
+    let ui = Arc::new(UiParts { config: config.clone(), previews, searches, settings });
     let (scope, started) = (Scope::All, Instant::now());
     Ok(Daemon {
         facts,
@@ -153,6 +171,7 @@ async fn assemble(
         embedder,
         pool,
         audit,
+        ui,
         shutdown,
         started,
     })
@@ -200,11 +219,12 @@ async fn serve_until_shutdown(
     listeners: Listeners,
     access: AccessConfig,
     config: &Config,
+    page: &'static Dir<'static>,
     lock: &DataLock,
 ) -> Result<()> {
     let (index, shutdown) = (daemon.index.clone(), daemon.shutdown.clone());
     let served = async {
-        let outcome = serve::run(daemon, listeners, access, config, shutdown.clone()).await;
+        let outcome = serve::run(daemon, listeners, access, config, page, shutdown.clone()).await;
         shutdown.cancel();
         outcome
     };

@@ -18,6 +18,7 @@ use crate::catalog::{AuditLog, Catalog};
 use crate::corpus::CorpusApi;
 use crate::daemon::archive_member::FileAndMember;
 use crate::daemon::process::Memory;
+use crate::daemon::ui::SharedUiParts;
 use crate::daemon::{archive_member, scoped_view};
 use crate::egress::redact_hosts;
 use crate::embed::Embedder;
@@ -64,6 +65,8 @@ pub(crate) struct Daemon {
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
+    /// What only the web page uses.
+    pub(crate) ui: SharedUiParts,
     pub(crate) shutdown: CancellationToken,
     pub(crate) started: Instant,
 }
@@ -299,7 +302,7 @@ impl Service for Daemon {
 impl Daemon {
     /// Resolves a path from a read request that may end with a location (`lease.pdf, page 3`). Returns the first
     /// interpretation that is a known file: its path, archive member, and location.
-    async fn resolve_name(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
+    pub(super) async fn resolve_name(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
         for (text, place) in split_path_and_place(name) {
             if let Some((path, member)) = self.find_known(&parse_path(text)).await? {
                 return Ok((path, member, place));
@@ -342,7 +345,7 @@ impl Daemon {
 
     /// Makes relative paths absolute. Search hits print paths relative to a root, so each path is looked up below the
     /// roots; it must lead to a known file or folder.
-    async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
+    pub(super) async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = parse_path(name);
             if !path.is_absolute() {
@@ -365,7 +368,7 @@ impl Daemon {
     }
 
     /// Opens a file for reading and returns its content hash. Fails if the file is not below a root, or is a secret file.
-    async fn open_indexed(&self, path: &Path) -> Result<(File, ContentHash)> {
+    pub(super) async fn open_indexed(&self, path: &Path) -> Result<(File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
         index::blocking_at_path(named, &self.scope, move || {

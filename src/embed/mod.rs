@@ -13,7 +13,7 @@ mod convert;
 mod converted_weights;
 mod e5s1;
 mod embedder;
-mod model_catalog;
+pub mod model_catalog;
 mod download;
 mod model_file;
 pub mod models;

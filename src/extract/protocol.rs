@@ -69,6 +69,8 @@ pub struct SkillJob {
     pub rest_after: Option<u32>,
     /// What the result of the skill is used for.
     pub purpose: Purpose,
+    /// Width in pixels of the picture of a page; `None` for other skills.
+    pub width: Option<u32>,
     /// Libraries and models that are available when the job is sent.
     pub tools: Tools,
 }

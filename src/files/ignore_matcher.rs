@@ -100,13 +100,28 @@ impl IgnoreMatcher {
     }
 
     fn is_ignored(&self, path: &Path, is_dir: bool) -> bool {
-        let Some(folder) = path.parent() else { return false };
-        match self.overrides.matched(path, is_dir).map(drop).or(self.match_rules(folder, path, is_dir)) {
-            Match::Ignore(()) => true,
-            Match::Whitelist(()) => false,
-            Match::None => {
-                !self.hidden && path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
-            }
+        self.rule_for(path, is_dir).is_some()
+    }
+
+    /// Returns which rule hides an entry of a visible folder, as [`IgnoreMatcher::hides_entry`] decides: `ignore_setting`,
+    /// `ignore_file` or `hidden`; `None` if the entry is visible.
+    pub(super) fn hiding_rule(&self, path: &Path, is_dir: bool) -> Option<&'static str> {
+        self.hides_entry(path, is_dir).then(|| self.rule_for(path, is_dir).unwrap_or("ignore_file"))
+    }
+
+    /// Returns which rule matches an entry itself.
+    fn rule_for(&self, path: &Path, is_dir: bool) -> Option<&'static str> {
+        let folder = path.parent()?;
+        let is_dotted = || path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        match self.overrides.matched(path, is_dir).map(drop) {
+            Match::Ignore(()) => return Some("ignore_setting"),
+            Match::Whitelist(()) => return None,
+            Match::None => (),
+        }
+        match self.match_rules(folder, path, is_dir) {
+            Match::Ignore(()) => Some("ignore_file"),
+            Match::Whitelist(()) => None,
+            Match::None => (!self.hidden && is_dotted()).then_some("hidden"),
         }
     }
 

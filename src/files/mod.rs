@@ -6,6 +6,7 @@
 //! module neither stores the state of files (`catalog` does) nor parses their content (`extract` does).
 
 pub(crate) mod walk_watchdog;
+mod dry_run;
 mod left_out;
 mod open;
 mod rules;
@@ -15,6 +16,7 @@ mod ignore_matcher;
 mod walk;
 mod watch;
 
+pub use crate::files::dry_run::dry_run;
 pub use crate::files::left_out::ignored_files;
 pub use crate::files::open::{ContentStamp, OpenProblem, hash, open_beneath};
 pub use crate::files::rules::Rules;

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::machine::{self, AutogroupPriority, FairSlots, RaisedPriority, Slot};
 use crate::model::{AskEvent, Principal};
 use crate::serve::auth::authenticator::Authenticator;
+use crate::serve::auth::sessions::Sessions;
 use crate::serve::metrics::{Metrics, RejectionReason};
 use crate::serve::transport::certificate::Certificate;
 
@@ -53,6 +54,8 @@ pub(crate) struct Admission {
     pub(crate) metrics: Metrics,
     /// API keys that the TCP port accepts; `None` without authentication.
     pub(crate) keys: Option<Arc<Authenticator>>,
+    /// Sessions of the web page.
+    pub(crate) sessions: Sessions,
     /// Certificate of the TCP port; `None` without TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// Raises the scheduling priority of the daemon's session while a question or a read is running.
@@ -77,6 +80,7 @@ impl Admission {
             lists: ConcurrencyLimit::new(LISTS_PER_QUESTION * places, MAX_LISTS_WAITING, MAX_WAIT),
             metrics: Metrics::default(),
             keys: None,
+            sessions: Sessions::default(),
             certificate: None,
             session: Arc::new(AutogroupPriority::of_this_process()),
             stall: MAX_STALL,

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{FileState, JobState, samples, *};
 use crate::proto::wire;
-use crate::serve::fake::FakeService;
+use crate::serve::fake::{FakeService, NO_PAGE};
 use crate::serve::{AccessConfig, Listeners, run};
 
 /// A server over a fake service, with a client that is connected to it.
@@ -40,7 +40,7 @@ async fn server(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    run(service, listeners, AccessConfig::open(&config)?, &config, shutdown).await
+    run(service, listeners, AccessConfig::open(&config)?, &config, &NO_PAGE, shutdown).await
 }
 
 async fn fixture_with(service: FakeService) -> Fixture {

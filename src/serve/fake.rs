@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use include_dir::Dir;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -11,12 +12,17 @@ use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::samples::{answer, document, file, job, status, table};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter,
-    FileRecord, GraphRequest, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, Pause,
-    PauseReason, PauseRequest, PauseState, Place, Principal, PrivacyMode, Root, Scope, SimilarRequest, Status,
-    SyncReport, SyncRequest, TableRequest, TableResponse,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CompleteRequest, Completion, CorpusReply, CorpusRequest,
+    Counts, CountsRequest, Document, FileFilter, FileRecord, FolderList, FoldersRequest, ForgetSearches, GraphRequest,
+    GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, Marks, MarksRequest, ModelList,
+    PagePreview, PageRequest, PastSearches, Pause, PauseReason, PauseRequest, PauseState, Picture, PictureRequest, Place,
+    Principal, PrivacyMode, Root, RootCheck, RootCheckRequest, Scope, SearchNote, SettingChange, SettingList,
+    SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
-use crate::serve::Service;
+use crate::serve::{Service, UiService};
+
+/// A web page without files.
+pub(crate) static NO_PAGE: Dir<'static> = Dir::new("", &[]);
 
 /// Returns the text of the file `/w/long.md`.
 pub(crate) fn long_text() -> String {
@@ -270,5 +276,70 @@ impl Service for FakeService {
     async fn shutdown(&self) -> Result<()> {
         self.shutdown.cancel();
         Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl UiService for FakeService {
+    async fn marks(&self, request: MarksRequest) -> Result<Marks> {
+        Ok(crate::ask::find_marks(&request))
+    }
+
+    async fn complete(&self, request: CompleteRequest) -> Result<Completion> {
+        Ok(crate::planner::completion::complete(&request, &Default::default()))
+    }
+
+    async fn counts(&self, _: CountsRequest) -> Result<Counts> {
+        Ok(Counts { total: 8, complete: true, groups: Vec::new() })
+    }
+
+    async fn page(&self, request: PageRequest) -> Result<PagePreview> {
+        Ok(PagePreview { page: request.page.unwrap_or(1), pages: 2, ..PagePreview::default() })
+    }
+
+    async fn picture(&self, _: PictureRequest) -> Result<Picture> {
+        Ok(Picture { jpeg: b"\xff\xd8".to_vec() })
+    }
+
+    async fn folders(&self, request: FoldersRequest) -> Result<FolderList> {
+        Ok(FolderList { path: request.path.unwrap_or("/home/ada".into()), ..FolderList::default() })
+    }
+
+    async fn check_root(&self, request: RootCheckRequest) -> Result<RootCheck> {
+        Ok(RootCheck { path: request.path, ..RootCheck::default() })
+    }
+
+    async fn settings(&self) -> Result<SettingList> {
+        Ok(SettingList {
+            privacy_mode: PrivacyMode::LocalOnly,
+            data_dir: "/d".into(),
+            config_file: "/d/config.toml".into(),
+            settings: Vec::new(),
+            restart_needed: Vec::new(),
+        })
+    }
+
+    async fn change_setting(&self, _: SettingChange) -> Result<SettingList> {
+        self.settings().await
+    }
+
+    async fn models(&self) -> Result<ModelList> {
+        Ok(ModelList { current: "m".into(), models: Vec::new(), suggestion: None, languages: Default::default() })
+    }
+
+    async fn past_searches(&self) -> Result<PastSearches> {
+        Ok(PastSearches::default())
+    }
+
+    async fn remember_search(&self, _: SearchNote) -> Result<PastSearches> {
+        Ok(PastSearches::default())
+    }
+
+    async fn forget_searches(&self, _: ForgetSearches) -> Result<PastSearches> {
+        Ok(PastSearches::default())
+    }
+
+    async fn openable_file(&self, path: &str) -> Result<std::path::PathBuf> {
+        Ok(path.into())
     }
 }

@@ -21,6 +21,7 @@ mod server;
 mod service;
 mod streams;
 mod transport;
+mod ui_service;
 mod validate;
 
 #[cfg(test)]
@@ -31,3 +32,4 @@ pub(crate) mod fake;
 pub use crate::serve::auth::config::AccessConfig;
 pub use crate::serve::server::{Listeners, run};
 pub use crate::serve::service::Service;
+pub use crate::serve::ui_service::UiService;

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, map_response};
 use axum::response::Response;
 use axum::{Extension, Router};
+use include_dir::Dir;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -47,7 +48,7 @@ pub struct Listeners {
     pub tcp: TcpListener,
 }
 
-/// Serves requests until `shutdown` is cancelled, then gives running requests at most 7 seconds to finish.
+/// Serves requests until `shutdown` is cancelled, with the files of the web page in `page`, then gives running requests at most 7 seconds to finish.
 ///
 /// # Errors
 /// `Internal` if the server cannot be set up. A failing request or connection never stops the server.
@@ -56,6 +57,7 @@ pub async fn run(
     listeners: Listeners,
     access: AccessConfig,
     config: &Config,
+    page: &'static Dir<'static>,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let places = std::thread::available_parallelism()
@@ -67,7 +69,7 @@ pub async fn run(
     let owner = AuthorizedService::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };
     let number = listeners.tcp.local_addr().map_err(Error::internal)?.port();
-    let bridge = HttpState::new(service, desk, number, config, shutdown.clone());
+    let bridge = HttpState::new(service, desk, number, config, page, shutdown.clone());
     let router = router(Arc::new(bridge), routes);
     let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
     let remote = !is_local(config.listen);

@@ -11,13 +11,14 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Principal,
     Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
+use crate::serve::ui_service::UiService;
 
 /// The API of the daemon: one method for each operation.
 ///
 /// Each method fails with the [`crate::error::ErrorCode`] that fits the problem; only special cases are documented at the
 /// methods.
 #[async_trait::async_trait]
-pub trait Service: Send + Sync + 'static {
+pub trait Service: UiService {
     /// Returns the same services restricted to a scope: files, roots, jobs and counts outside the scope do not exist for
     /// the caller. `holder` is the holder of the caller's key, by which limits are shared fairly.
     fn scoped(&self, scope: Scope, holder: Principal) -> Arc<dyn Service>;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{
-    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
-    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, parse_path,
+    AskRequest, CountsRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_CHECKED_GLOBS,
+    MAX_MARKED_TEXTS, MAX_NAME_WORDS, MarksRequest, PauseRequest, QueryPlan, ReadRequest, RootCheckRequest, SearchNote,
+    SimilarRequest, SyncRequest, TableRequest, parse_path,
 };
 use crate::{ask, planner};
 
@@ -54,6 +55,58 @@ fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
             error.field(field)
         }
         (_, _) => error,
+    }
+}
+
+/// Maximum size of the texts of one request for marks, in bytes.
+const MAX_MARKED_BYTES: usize = 1 << 20;
+
+/// Checks a request for marks.
+pub(crate) fn marks(request: &MarksRequest) -> Result<()> {
+    check_length("query", &request.query)?;
+    let bytes: usize = request.texts.iter().map(String::len).sum();
+    if request.texts.len() > MAX_MARKED_TEXTS || bytes > MAX_MARKED_BYTES {
+        let text = format!("one request marks at most {MAX_MARKED_TEXTS} texts of {MAX_MARKED_BYTES} bytes in total");
+        return Err(Error::invalid(text).field("texts"));
+    }
+    Ok(())
+}
+
+/// Checks a request for counts.
+pub(crate) fn counts(request: &CountsRequest) -> Result<()> {
+    check_length("query", &request.query)?;
+    check_filters(&request.filters)
+}
+
+/// Checks a request for a page of a file.
+pub(crate) fn page(path: &str, page: Option<u32>) -> Result<()> {
+    self::path("path", path)?;
+    match page {
+        Some(0) => Err(Error::invalid("pages are numbered from 1").field("page")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a request for a dry run of a root.
+pub(crate) fn root_check(request: &RootCheckRequest) -> Result<()> {
+    path("path", &request.path)?;
+    let globs = request.ignore.as_deref().unwrap_or_default();
+    if globs.len() > MAX_CHECKED_GLOBS {
+        return Err(Error::invalid(format!("at most {MAX_CHECKED_GLOBS} globs")).field("ignore"));
+    }
+    globs.iter().try_for_each(|it| check_length("ignore", it))
+}
+
+/// Maximum length of the name of a saved search, in characters.
+const MAX_SEARCH_NAME: usize = 200;
+
+/// Checks a search to remember.
+pub(crate) fn search_note(note: &SearchNote) -> Result<()> {
+    text("query", &note.query)?;
+    let Some(name) = &note.name else { return Ok(()) };
+    match name.trim().is_empty() || name.chars().count() > MAX_SEARCH_NAME {
+        true => Err(Error::invalid(format!("a name has 1 to {MAX_SEARCH_NAME} characters")).field("name")),
+        false => Ok(()),
     }
 }
 
@@ -148,7 +201,7 @@ pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     };
     let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
     let name_words = distinct_words(&request.words)?;
-    let filter = FileFilter { name_words, state: request.state, ..filter };
+    let filter = FileFilter { name_words, state: request.state, reason: request.reason, ..filter };
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
 }
 

@@ -9,6 +9,7 @@ pub mod ocr;
 mod worker;
 pub mod layout;
 mod crash_counter;
+mod page_picture;
 mod problem;
 mod vision;
 
@@ -32,6 +33,7 @@ use crate::model::{
 use crate::skills::problem::to_problem;
 use crate::skills::vision::VisionModel;
 
+pub(crate) use crate::skills::page_picture::{DrawnPage, PAGE_PICTURE};
 pub use crate::skills::problem::SkillProblem;
 pub use crate::skills::worker::HANDLERS;
 

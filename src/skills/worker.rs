@@ -20,6 +20,7 @@ use crate::extract::{
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, OCR_MODELS_UNAVAILABLE, Reason, Region};
 use crate::skills::layout::{Page, Piece};
 use crate::skills::ocr::{Ocr, OcrPage, image_decoder};
+use crate::skills::page_picture::{self, PAGE_PICTURE};
 use crate::skills::vision::Picture;
 use crate::skills::{OCR_IMAGE, PDF_LAYOUT, VISION, layout};
 
@@ -28,6 +29,7 @@ pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: PDF_LAYOUT, prepare, run: run_layout },
     SkillHandler { name: OCR_IMAGE, prepare, run: run_ocr },
     SkillHandler { name: VISION, prepare: |_| {}, run: run_vision },
+    SkillHandler { name: PAGE_PICTURE, prepare: |_| {}, run: page_picture::run },
 ];
 
 /// Maximum number of pages processed for one question: a page takes some milliseconds, and a crafted file may claim to
@@ -186,7 +188,7 @@ fn vision_block(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFa
     Ok(Picture { page, bytes }.pack())
 }
 
-fn is_pdf(input: &SkillInput<'_>) -> bool {
+pub(super) fn is_pdf(input: &SkillInput<'_>) -> bool {
     input.bytes.starts_with(b"%PDF") || is_pdf_name(input.name)
 }
 
@@ -194,7 +196,7 @@ fn is_pdf_name(name: &str) -> bool {
     name.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("pdf"))
 }
 
-fn open_pdf<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
+pub(super) fn open_pdf<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
     let library: Option<&'static Pdfium> = input.job.tools.pdfium.as_deref().and_then(pdf_library);
     let library = library.ok_or_else(|| {
         new_failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")

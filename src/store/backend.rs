@@ -198,6 +198,12 @@ pub trait Store: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Returns up to `limit` chunks with a term that begins with `prefix`, for a word that is being typed. A backend that
+    /// cannot search so returns none.
+    async fn chunks_with_prefix(&self, _prefix: &str, _files: &FileSet, _limit: usize) -> Result<Vec<LegHit>> {
+        Ok(Vec::new())
+    }
+
     /// Returns the chunks with these ids, unordered. Skips missing chunks.
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>>;
 

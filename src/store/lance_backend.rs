@@ -109,6 +109,11 @@ impl Store for LanceStore {
         queries::similar_term_search(self, term, files, limit).await.map(|it| retain_files(files, it))
     }
 
+    async fn chunks_with_prefix(&self, prefix: &str, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+        let _reading = self.version_pins.pin();
+        queries::prefix_search(self, prefix, files, limit).await.map(|it| retain_files(files, it))
+    }
+
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
         if let Some(Ok(found)) = self.memory().passages().map(|it| it.get(ids)) {
             return Ok(found);

@@ -27,6 +27,9 @@ use crate::store::{indexes, schema};
 const MAX_QUERY_BYTES: usize = 4 << 10;
 /// Number of characters by which a similar term may differ: an exchange of two neighbours counts as two.
 const MAX_TERM_EDITS: u32 = 2;
+/// Number of characters by which a term may be longer than its beginning: with more, the automaton of the library grows to
+/// thousands of states.
+const MAX_ENDING: u32 = 4;
 /// Maximum number of similar terms of a search: the library takes the first ones by alphabet, and a large index has many.
 const MAX_SIMILAR_TERMS: usize = 1_000;
 
@@ -131,6 +134,29 @@ pub(super) async fn similar_term_search(
     files: &FileSet,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
+    near_term_search(store, term, (MAX_TERM_EDITS, 1), files, limit).await
+}
+
+/// Returns up to `limit` chunks with a term that begins with `prefix` and has at most four more characters.
+pub(super) async fn prefix_search(
+    store: &LanceStore,
+    prefix: &str,
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    let letters = prefix.chars().count() as u32;
+    near_term_search(store, prefix, (MAX_ENDING, letters), files, limit).await
+}
+
+/// Returns up to `limit` chunks with a term that differs from `term` in at most `edits` characters, but not in the first
+/// `same` ones.
+async fn near_term_search(
+    store: &LanceStore,
+    term: &str,
+    (edits, same): (u32, u32),
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
     let filter = match filter_scope(store, files) {
         FilterScope::None => return Ok(Vec::new()),
         FilterScope::All => None,
@@ -138,9 +164,9 @@ pub(super) async fn similar_term_search(
     };
     let query = MatchQuery::new(term.to_owned())
         .with_column(Some(term_column(store).to_owned()))
-        .with_fuzziness(Some(MAX_TERM_EDITS))
+        .with_fuzziness(Some(edits))
         .with_max_expansions(MAX_SIMILAR_TERMS)
-        .with_prefix_length(1);
+        .with_prefix_length(same);
     run_full_text_query(store, query.into(), filter, limit).await
 }
 

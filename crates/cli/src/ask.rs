@@ -67,6 +67,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         limit: Some(args.limit),
         filters: args.filter.l0(),
         explain: args.explain,
+        words_only: false,
         plan: None,
     };
     let response = client.ask(request).await?;

@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::output::Printer;
 use crate::{
     ask, audit, bridge, config, corpus, daemon, demo, doctor, files, graph, grep, index, jobs, keys, llm, mcp, pause,
-    quality, read, roots, similar, status, sync, table, vicd_command, view,
+    quality, read, roots, similar, status, sync, table, ui, vicd_command, view,
 };
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Daemon(daemon::Args),
     /// Shows the address of the HTTP API, and starts the daemon if none runs
     Bridge(bridge::Args),
+    /// Opens the web page of the daemon, and starts the daemon if none runs
+    Ui(ui::Args),
     /// Creates, lists and revokes keys for other people, each limited to some folders
     Keys(keys::Args),
     /// Answers questions with language models that search and query step by step
@@ -122,6 +124,7 @@ pub(crate) async fn dispatch(command: Command, config: &Config, printer: &mut Pr
         Command::Bench(args) => vicd_command::run_in_vicd("bench", &args, printer),
         Command::Quality(args) => quality::run(args, config, printer).await,
         Command::Bridge(args) => bridge::run(args, config, printer).await,
+        Command::Ui(args) => ui::run(&args, config, printer).await,
         Command::Keys(args) => keys::run(args, config, printer),
         Command::Mcp(args) => mcp::run(&args, printer),
         Command::Audit(args) => audit::run(args, config, printer).await,

@@ -45,6 +45,7 @@ mod status;
 mod sync;
 mod table;
 pub mod text;
+mod ui;
 pub mod value_parsers;
 mod view;
 

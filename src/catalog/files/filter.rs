@@ -105,6 +105,9 @@ impl Condition {
         if let Some(owner) = &filter.owner {
             condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
         }
+        if let Some(reason) = filter.reason {
+            condition.and("reason = ?", vec![Value::Text(reason.name().into())]);
+        }
         if let Some(state) = filter.state {
             condition.and(&states_condition(&[state]), Vec::new());
         }

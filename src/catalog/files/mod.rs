@@ -1,6 +1,7 @@
 //! Table `files` of the catalog: rows, queries, state transitions, scans, file names and owners.
 
 pub(in crate::catalog) mod filter;
+mod counts;
 mod languages;
 pub(in crate::catalog) mod name_index;
 pub(in crate::catalog) mod owners;

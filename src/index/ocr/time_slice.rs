@@ -80,6 +80,7 @@ pub(in crate::index) async fn run_slice(
         seconds: CALL_TIMEOUT_SECONDS,
         rest_after: Some(YIELD_AFTER_SECONDS),
         purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
+        width: None,
         tools: tools.clone(),
     };
     let turn = call_worker(reader, (&file, &name), job, begun).await?;

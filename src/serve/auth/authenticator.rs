@@ -82,6 +82,15 @@ impl Authenticator {
         if !scheme.eq_ignore_ascii_case(b"bearer ") {
             return Credential::Invalid;
         }
+        self.check_hash(key)
+    }
+
+    /// Checks a key that the web page sent.
+    pub(crate) fn check_key(&self, key: &str) -> Credential {
+        self.check_hash(key.as_bytes())
+    }
+
+    fn check_hash(&self, key: &[u8]) -> Credential {
         let hash = *blake3::hash(key.trim_ascii()).as_bytes();
         let mut found = if bool::from(hash.ct_eq(&self.owner_hash)) {
             Credential::Key(Grant::owner())

@@ -120,7 +120,18 @@ impl AuthorizedService {
         Ok(status)
     }
 
-    fn require(&self, needed: Right) -> Result<()> {
+    /// Returns the services without checks, for the operations of this module's siblings.
+    pub(super) fn inner(&self) -> &Arc<dyn Service> {
+        &self.service
+    }
+
+    /// Returns the state shared by all callers.
+    pub(super) fn desk(&self) -> &Arc<Admission> {
+        &self.desk
+    }
+
+    /// Fails if the caller has not this right.
+    pub(crate) fn require(&self, needed: Right) -> Result<()> {
         if self.grant.right >= needed {
             return Ok(());
         }

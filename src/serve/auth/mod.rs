@@ -5,3 +5,5 @@ pub(in crate::serve) mod authorized_service;
 pub(in crate::serve) mod config;
 pub(in crate::serve) mod key_owned_work;
 pub(in crate::serve) mod origin_guard;
+pub(in crate::serve) mod authorized_ui;
+pub(in crate::serve) mod sessions;

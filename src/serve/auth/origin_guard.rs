@@ -1,9 +1,12 @@
-//! Rejects requests that a web page makes the user's browser send.
+//! Rejects requests that a foreign web page makes the user's browser send.
 //!
 //! A web page can send requests to 127.0.0.1. If it does so directly, they carry an `Origin` header, or a
 //! `Sec-Fetch-Site` that names a page. If it uses its own host name and lets that resolve to 127.0.0.1 (DNS rebinding),
 //! the `Host` is not one of this server. Both are rejected before the key is checked or the body is read. Host names are
 //! compared literally, in the form that vic's clients send.
+//!
+//! The page of vic itself is the only one that may send requests: its `Origin` is this server, and `Sec-Fetch-Site` is
+//! `same-origin`. Such a request needs a session (see `sessions`); a key in it does not count.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -50,16 +53,22 @@ pub(crate) fn is_from_web_page(headers: &HeaderMap) -> bool {
 /// Error message for requests that a web page sent.
 pub(crate) const WEB_PAGE_REJECTED: &str = "requests sent by web pages are rejected";
 
-/// Returns why a request to the TCP port is rejected; `None` if it is accepted.
-pub(crate) fn rejection_reason(
+/// Who sent an accepted request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// A program, or a user who typed the address into a browser.
+    Program,
+    /// The page of this server.
+    OwnPage,
+}
+
+/// Returns who sent a request to the TCP port, or why the request is rejected.
+pub(crate) fn check_sender(
     uri: &Uri,
     headers: &HeaderMap,
     names: &HostNames,
     local: IpAddr,
-) -> Option<&'static str> {
-    if is_from_web_page(headers) {
-        return Some(WEB_PAGE_REJECTED);
-    }
+) -> Result<Sender, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
     let is_ours = |it: &str| names.accepts(it, local);
@@ -67,7 +76,35 @@ pub(crate) fn rejection_reason(
     let ours = uri.authority().is_none_or(|it| is_ours(it.as_str()))
         && first.is_none_or(|it| it.to_str().is_ok_and(is_ours))
         && second.is_none();
-    if named && ours { None } else { Some("the request's host is not this server (VIC_BRIDGE_HOSTS adds names)") }
+    let sender = match is_from_web_page(headers) {
+        false => Sender::Program,
+        true if ours && is_own_page(uri, headers) => Sender::OwnPage,
+        true => return Err(WEB_PAGE_REJECTED),
+    };
+    match named && ours {
+        true => Ok(sender),
+        false => Err("the request's host is not this server (VIC_BRIDGE_HOSTS adds names)"),
+    }
+}
+
+/// Returns whether the browser says that a page of the host to which the request goes sent it.
+fn is_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
+    let sites = || headers.get_all("sec-fetch-site").iter();
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let (origin, second) = (origins.next(), origins.next());
+    let host = match uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => headers.get(header::HOST).and_then(|it| it.to_str().ok()),
+    };
+    let is_of_host = |it: &HeaderValue| {
+        let origin = it.to_str().unwrap_or_default();
+        let origin_host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        origin_host.is_some() && origin_host == host
+    };
+    sites().next().is_some()
+        && sites().all(|it| it == "same-origin")
+        && second.is_none()
+        && origin.is_none_or(is_of_host)
 }
 
 #[cfg(test)]
@@ -85,7 +122,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         hosts.iter().for_each(|it| assert!(!headers.append(header::HOST, it.parse().unwrap()) || hosts.len() > 1));
         more.iter().for_each(|(name, value)| assert!(headers.insert(*name, value.parse().unwrap()).is_none()));
-        rejection_reason(&uri.parse().unwrap(), &headers, &names(&[]), LOOPBACK).is_none()
+        check_sender(&uri.parse().unwrap(), &headers, &names(&[]), LOOPBACK) == Ok(Sender::Program)
     }
 
     #[test]
@@ -134,7 +171,7 @@ mod tests {
         let check = |host: &str, local: &str| {
             let names = names(&["files.example", "proxy.example:8443"]);
             let uri = format!("https://{host}/x").parse().unwrap();
-            rejection_reason(&uri, &HeaderMap::new(), &names, local.parse().unwrap()).is_none()
+            check_sender(&uri, &HeaderMap::new(), &names, local.parse().unwrap()).is_ok()
         };
         for (host, local, passes) in [
             ("192.0.2.7:8765", "192.0.2.7", true),
@@ -164,5 +201,38 @@ mod tests {
             assert!(!check("localhost", &[], &[("sec-fetch-site", site)]), "{site}");
         }
         assert!(check("localhost", &[], &[("sec-fetch-site", "none")]), "navigation by the user");
+    }
+
+    /// Returns who sent a request to `localhost:8765` with these values of `Origin` and `Sec-Fetch-Site`.
+    fn sender(host: &str, origin: Option<&str>, sites: &[&str]) -> Option<Sender> {
+        let mut headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+        origin.map(|it| headers.insert(header::ORIGIN, it.parse().unwrap()));
+        sites.iter().for_each(|it| drop(headers.append("sec-fetch-site", it.parse().unwrap())));
+        check_sender(&"/x".parse().unwrap(), &headers, &names(&["files.example"]), LOOPBACK).ok()
+    }
+
+    #[test]
+    fn only_page_of_same_host_is_own_page() {
+        let own = Some(Sender::OwnPage);
+        assert_eq!(sender("localhost:8765", None, &["same-origin"]), own);
+        assert_eq!(sender("localhost:8765", Some("http://localhost:8765"), &["same-origin"]), own);
+        assert_eq!(sender("[::1]:8765", Some("http://[::1]:8765"), &["same-origin"]), own);
+        assert_eq!(sender("files.example", Some("https://files.example"), &["same-origin"]), own);
+        for origin in [
+            "http://127.0.0.1:8765",
+            "http://localhost:8766",
+            "http://localhost",
+            "https://evil.example",
+            "ftp://localhost:8765",
+            "localhost:8765",
+            "null",
+            "",
+        ] {
+            assert_eq!(sender("localhost:8765", Some(origin), &["same-origin"]), None, "{origin}");
+        }
+        for sites in [&["cross-site"][..], &["same-site"], &["none"], &[], &["same-origin", "cross-site"]] {
+            assert_eq!(sender("localhost:8765", Some("http://localhost:8765"), sites), None, "{sites:?}");
+        }
+        assert_eq!(sender("evil.example", Some("http://evil.example"), &["same-origin"]), None, "rebinding");
     }
 }

@@ -224,17 +224,39 @@ impl wire::vic_server::Vic for Adapter {
         respond(self.embed_texts(&*service, request).await)
     }
 
+    async fn open_web_session(
+        &self,
+        request: Request<wire::OpenWebSessionRequest>,
+    ) -> Reply<wire::OpenWebSessionResponse> {
+        let caller = authorized_caller(&request)?;
+        let desktop = request.into_inner().desktop.into_iter().collect();
+        respond(caller.make_session_code(desktop).map(|code| wire::OpenWebSessionResponse { code }))
+    }
+
+    async fn end_web_sessions(
+        &self,
+        request: Request<wire::EndWebSessionsRequest>,
+    ) -> Reply<wire::EndWebSessionsResponse> {
+        let ended = authorized_caller(&request)?.end_all_sessions();
+        respond(ended.map(|it| wire::EndWebSessionsResponse { ended: it as u64 }))
+    }
+
     async fn shutdown(&self, request: Request<wire::ShutdownRequest>) -> Reply<wire::ShutdownResponse> {
         let (service, _) = split_request(request)?;
         respond(service.shutdown().await.map(|()| wire::ShutdownResponse {}))
     }
 }
 
+/// Returns the caller of a request.
+fn authorized_caller<T>(request: &Request<T>) -> Result<AuthorizedService, Status> {
+    let caller = request.extensions().get::<AuthorizedService>().cloned();
+    caller.ok_or_else(|| grpc_status::from_error(Error::internal("the request has no caller")))
+}
+
 /// Splits a request into the services of its caller and its message. Fails if there is no caller, which means that the
 /// request bypassed authentication.
 pub(in crate::serve) fn split_request<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
-    let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
-    let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("the request has no caller")))?;
+    let service = authorized_caller(&request)?.service();
     Ok((service, request.into_inner()))
 }
 

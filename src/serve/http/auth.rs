@@ -1,40 +1,55 @@
-//! Checks each request on the TCP port in this order, and rejects it with this status: host and origin (403), key (401),
-//! rate limit (429), media type (415). The body is read only after these checks. An accepted request carries its
-//! [`AuthorizedService`] until the key is revoked.
+//! Checks each request on the TCP port in this order, and rejects it with this status: host and origin (403), session or
+//! key (401), CSRF token (403), rate limit (429), media type (415). The body is read only after these checks. An accepted
+//! request carries its [`AuthorizedService`] until the key is revoked or the session ends.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode};
 use crate::model::Principal;
 use crate::serve::auth::authenticator::Credential;
 use crate::serve::auth::authorized_service::AuthorizedService;
-use crate::serve::auth::origin_guard;
+use crate::serve::auth::origin_guard::{self, Sender};
+use crate::serve::auth::sessions::{CSRF_HEADER, Session};
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::revocation;
 use crate::serve::http::state::{HttpState, SharedState};
+use crate::serve::http::ui;
 use crate::serve::metrics::RejectionReason;
 use crate::serve::transport::connection::ConnectionState;
 use crate::serve::transport::listener::Peer;
+
+/// The error for a rejected request, with the reason for the metrics.
+type Rejection = (RejectionReason, ErrorResponse);
+
+/// The caller of an accepted request, and its session if it has one.
+struct Caller {
+    service: AuthorizedService,
+    session: Option<Session>,
+}
 
 /// Middleware that checks a request, and passes it to its handler or rejects it.
 pub(crate) async fn authenticate_request(State(bridge): SharedState, mut request: Request, next: Next) -> Response {
     match check_request(&bridge, &request) {
         Ok(None) => next.run(request).await,
-        Ok(Some(caller)) => {
+        Ok(Some(Caller { service, session })) => {
             if let Some(pulse) = request.extensions().get::<Arc<ConnectionState>>() {
-                pulse.set_holder(caller.holder());
+                pulse.set_holder(service.holder());
             }
-            let (revoked, is_grpc) = (caller.revoked(), is_grpc(&request));
-            request.extensions_mut().insert(caller);
-            match revoked {
-                Some(revoked) => revocation::end_on_revocation(revoked, is_grpc, next.run(request)).await,
+            let is_grpc = is_grpc(&request);
+            let ended = end_of_access(&service, session.as_ref().map(|it| it.end.clone()));
+            request.extensions_mut().insert(service);
+            session.map(|it| request.extensions_mut().insert(it));
+            match ended {
+                Some(ended) => revocation::end_on_revocation(ended, is_grpc, next.run(request)).await,
                 None => next.run(request).await,
             }
         }
@@ -45,18 +60,59 @@ pub(crate) async fn authenticate_request(State(bridge): SharedState, mut request
     }
 }
 
-/// Returns the caller of an accepted request; `None` for a public path without a key.
-fn check_request(
-    bridge: &HttpState,
-    request: &Request,
-) -> Result<Option<AuthorizedService>, (RejectionReason, ErrorResponse)> {
+/// Returns a future that completes when the key is revoked or the session ends; `None` if neither can happen.
+fn end_of_access(
+    service: &AuthorizedService,
+    session: Option<CancellationToken>,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let revoked = service.revoked();
+    if revoked.is_none() && session.is_none() {
+        return None;
+    }
+    Some(async move {
+        let revoked = async {
+            match revoked {
+                Some(it) => it.await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = async {
+            match session {
+                Some(it) => it.cancelled_owned().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = revoked => (),
+            () = ended => (),
+        }
+    })
+}
+
+/// Returns the caller of an accepted request; `None` for a public path without a key, and for the files of the web page.
+fn check_request(bridge: &HttpState, request: &Request) -> Result<Option<Caller>, Rejection> {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
-    if let Some(reason) = origin_guard::rejection_reason(request.uri(), request.headers(), &bridge.names, peer.local) {
-        let refusal = ErrorResponse::from(Error::new(ErrorCode::PermissionDenied, reason));
-        return Err((RejectionReason::HostOrOrigin, refusal));
+    let sender = origin_guard::check_sender(request.uri(), request.headers(), &bridge.names, peer.local)
+        .map_err(forbidden)?;
+    let path = request.uri().path();
+    let session = bridge.desk.sessions.find(request.headers(), bridge.port);
+    if sender == Sender::OwnPage && (is_grpc(request) || path == "/mcp") {
+        return Err(forbidden(origin_guard::WEB_PAGE_REJECTED));
+    }
+    if is_form_media_type(request) {
+        return Err((RejectionReason::MediaType, ErrorResponse::media_type()));
+    }
+    if ui::is_open_to_all(request.method(), path) {
+        limit_public(bridge, peer)?;
+        return Ok(None);
+    }
+    if let Some(session) = session.filter(|_| !request.headers().contains_key(header::AUTHORIZATION)) {
+        return check_session(bridge, request, peer, session).map(Some);
+    }
+    if sender == Sender::OwnPage {
+        return Err((RejectionReason::Key, ErrorResponse::no_session()));
     }
     let caller = authenticate(bridge, request, peer)?;
-    let path = request.uri().path();
     // Limits requests of public paths without a key, and if authentication is off, all requests of public paths.
     if is_public(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_public(bridge, peer)?;
@@ -67,10 +123,29 @@ fn check_request(
     {
         return Err((RejectionReason::Rate, ErrorResponse::rate_limited(bridge.key_requests.limit(), wait)));
     }
-    if is_form_media_type(request) {
-        return Err((RejectionReason::MediaType, ErrorResponse::media_type()));
+    Ok(caller.map(|service| Caller { service, session: None }))
+}
+
+/// Checks a request of the web page: its session must be valid, a request that changes something must carry the CSRF token
+/// of the session, and the rate is limited.
+fn check_session(bridge: &HttpState, request: &Request, peer: Peer, session: Session) -> Result<Caller, Rejection> {
+    let is_key_valid = bridge.desk.keys.as_ref().is_none_or(|it| it.still_grants(&session.grant));
+    if !is_key_valid {
+        return Err((RejectionReason::Key, ErrorResponse::no_session()));
     }
-    Ok(caller)
+    let token = request.headers().get(CSRF_HEADER).map(|it| it.as_bytes()).unwrap_or_default();
+    let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_reading && !bool::from(token.ct_eq(session.csrf.as_bytes())) {
+        return Err(forbidden("the request lacks the CSRF token of its session"));
+    }
+    bridge.page_requests.admit(peer.address, Instant::now()).map_err(|wait| {
+        (RejectionReason::Rate, ErrorResponse::public_rate_limited(bridge.page_requests.rate(), wait))
+    })?;
+    Ok(Caller { service: bridge.caller(session.grant.clone()), session: Some(session) })
+}
+
+fn forbidden(reason: &'static str) -> Rejection {
+    (RejectionReason::HostOrOrigin, ErrorResponse::from(Error::new(ErrorCode::PermissionDenied, reason)))
 }
 
 /// Authenticates the request. A valid key is accepted even if its address has sent too many invalid keys; otherwise a
@@ -80,7 +155,7 @@ fn authenticate(
     bridge: &HttpState,
     request: &Request,
     peer: Peer,
-) -> Result<Option<AuthorizedService>, (RejectionReason, ErrorResponse)> {
+) -> Result<Option<AuthorizedService>, Rejection> {
     let Some(keys) = &bridge.desk.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
     let shown = keys.authenticate(request.headers());
     if let Credential::Key(grant) = shown {
@@ -98,7 +173,7 @@ fn authenticate(
 }
 
 /// Limits the rate of public requests: each is cheap, but clients without a key must not cause load.
-fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), (RejectionReason, ErrorResponse)> {
+fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), Rejection> {
     let admitted = bridge.public_requests.admit(peer.address, Instant::now());
     admitted.map_err(|wait| {
         (RejectionReason::Rate, ErrorResponse::public_rate_limited(bridge.public_requests.rate(), wait))

@@ -48,11 +48,23 @@ impl ErrorResponse {
         }
     }
 
-    /// 401: the key was revoked while the request was running.
+    /// 401: the code of a login is not valid.
+    pub(crate) fn login_refused(error: Error) -> ErrorResponse {
+        ErrorResponse { error: Box::new(error), header: None, ..ErrorResponse::unauthenticated() }
+    }
+
+    /// 401: a request of the web page without a session.
+    pub(crate) fn no_session() -> ErrorResponse {
+        let error = Error::new(ErrorCode::PermissionDenied, "there is no session, or it has ended")
+            .hint("run `vic ui`, or log in with a key");
+        ErrorResponse { error: Box::new(error), header: None, ..ErrorResponse::unauthenticated() }
+    }
+
+    /// 401: the key was revoked, or the session ended, while the request was running.
     pub(crate) fn revoked() -> ErrorResponse {
         let refusal = ErrorResponse::unauthenticated();
-        let error = Error::new(ErrorCode::PermissionDenied, "the key was revoked or no longer grants this access")
-            .hint("ask the owner of the daemon for a new key");
+        let error = Error::new(ErrorCode::PermissionDenied, "the key was revoked or no longer grants this access, or the session has ended")
+            .hint("ask the owner of the daemon for a new key, or run `vic ui`");
         ErrorResponse { error: Box::new(error), ..refusal }
     }
 

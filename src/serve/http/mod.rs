@@ -21,6 +21,7 @@ mod router;
 mod sse;
 mod state;
 mod table;
+mod ui;
 #[cfg(test)]
 mod tests;
 

@@ -10,12 +10,16 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::api::schema;
 use crate::model::{
-    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
-    PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
+    AskRequest, AskResponse, CompleteRequest, Completion, Counts, CountsRequest, FilePage, FilesRequest, FolderList,
+    FoldersRequest, ForgetSearches, GrepRequest, GrepResponse, IndexStart, JobList, JobReport, JobRequest, JobSnapshot,
+    KeyNameRequest, Marks, MarksRequest, ModelList, NewKeyRequest, PagePreview, PageRequest, PastSearches, PathRequest,
+    PauseRequest, PauseState, ReadRequest, Reading, RootCheck, RootCheckRequest, RootList, SearchNote, SettingChange,
+    SettingList, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::http::auth::is_public;
 use crate::serve::http::health::Health;
 use crate::serve::http::state::{Reply, json_response as reply};
+use crate::serve::http::ui::session::{Login, SessionInfo};
 use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 /// One HTTP operation in the OpenAPI document.
@@ -34,12 +38,28 @@ struct Operation {
     verb: bool,
     /// Whether the operation responds with plain text.
     text: bool,
+    /// Names of the query parameters.
+    query: &'static [&'static str],
+    /// Whether the operation responds with a JPEG picture.
+    picture: bool,
 }
 
 type SchemaFn = fn(&mut SchemaGenerator) -> Value;
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
+}
+
+/// Returns a schema of the graph requests that only read.
+fn graph_request(_: &mut SchemaGenerator) -> Value {
+    let tool = json!({"type": "object", "properties": {"name": {"type": "string"}, "args": {"type": "object"}}});
+    let query = json!({"type": "object", "properties": {
+        "axql": {"type": ["string", "null"]}, "ir": {}, "elaborate": {"type": "boolean"}, "explain": {"type": "boolean"},
+    }});
+    json!({"oneOf": [
+        {"type": "object", "properties": {"tool": tool}, "required": ["tool"]},
+        {"type": "object", "properties": {"query": query}, "required": ["query"]},
+    ]})
 }
 
 /// Returns a schema that accepts the request of any corpus verb, for the path with the verb as a parameter.
@@ -127,6 +147,8 @@ const fn operation(method: &'static str, path: &'static str, summary: &'static s
         job: false,
         verb: false,
         text: false,
+        query: &[],
+        picture: false,
     }
 }
 
@@ -213,6 +235,120 @@ const OPERATIONS: &[Operation] = &[
         job: true,
         ..operation("get", "/v1/index/events", "Streams the state of a job as events: progress, done or error")
     },
+    Operation {
+        request: Some(schema_of::<MarksRequest>),
+        response: (200, Some(schema_of::<Marks>)),
+        ..operation("post", "/v1/marks", "Returns which words of some texts match a question")
+    },
+    Operation {
+        request: Some(schema_of::<CompleteRequest>),
+        response: (200, Some(schema_of::<Completion>)),
+        ..operation("post", "/v1/complete", "Completes a question that is being typed")
+    },
+    Operation {
+        request: Some(schema_of::<CountsRequest>),
+        response: (200, Some(schema_of::<Counts>)),
+        ..operation("post", "/v1/counts", "Counts the matching files by type, folder, date, size, language and owner")
+    },
+    Operation {
+        request: Some(schema_of::<PageRequest>),
+        response: (200, Some(schema_of::<PagePreview>)),
+        ..operation("post", "/v1/page", "Returns the size of a page of a PDF or image, and the places of words on it")
+    },
+    Operation {
+        query: &["path", "page", "width"],
+        picture: true,
+        ..operation("get", "/v1/page/picture", "Returns the picture of a page of a PDF or image as JPEG")
+    },
+    Operation {
+        response: (200, Some(schema_of::<PastSearches>)),
+        ..operation("get", "/v1/searches", "Returns the caller's remembered and saved searches")
+    },
+    Operation {
+        request: Some(schema_of::<SearchNote>),
+        response: (200, Some(schema_of::<PastSearches>)),
+        ..operation("post", "/v1/searches", "Remembers a search, or saves it under a name")
+    },
+    Operation {
+        request: Some(schema_of::<ForgetSearches>),
+        response: (200, Some(schema_of::<PastSearches>)),
+        ..operation("post", "/v1/searches/remove", "Deletes remembered or saved searches")
+    },
+    Operation {
+        events: true,
+        ..operation("get", "/v1/status/events", "Streams the status as events: at once, and whenever it changes")
+    },
+    Operation {
+        response: (200, Some(schema_of::<JobList>)),
+        query: &["limit"],
+        ..operation("get", "/v1/jobs", "Lists index jobs, newest first")
+    },
+    Operation {
+        request: Some(schema_of::<JobRequest>),
+        response: (200, Some(schema_of::<JobSnapshot>)),
+        ..operation("post", "/v1/jobs/cancel", "Cancels an index job")
+    },
+    Operation {
+        response: (200, Some(schema_of::<RootList>)),
+        ..operation("get", "/v1/roots", "Lists the indexed folders")
+    },
+    Operation {
+        request: Some(schema_of::<RootCheckRequest>),
+        response: (200, Some(schema_of::<RootCheck>)),
+        ..operation("post", "/v1/roots/check", "Looks what indexing a folder would read and leave out")
+    },
+    Operation {
+        request: Some(schema_of::<PathRequest>),
+        ..operation("post", "/v1/roots/remove", "Removes a folder from the index; its files stay")
+    },
+    Operation {
+        request: Some(schema_of::<FoldersRequest>),
+        response: (200, Some(schema_of::<FolderList>)),
+        ..operation("post", "/v1/folders", "Lists the folders in a folder")
+    },
+    Operation {
+        response: (200, Some(schema_of::<SettingList>)),
+        ..operation("get", "/v1/settings", "Returns all settings")
+    },
+    Operation {
+        request: Some(schema_of::<SettingChange>),
+        response: (200, Some(schema_of::<SettingList>)),
+        ..operation("post", "/v1/settings", "Changes a setting in `config.toml`")
+    },
+    Operation {
+        response: (200, Some(schema_of::<ModelList>)),
+        ..operation("get", "/v1/models", "Lists the embedding models that vic knows")
+    },
+    Operation { query: &["limit"], ..operation("get", "/v1/audit", "Lists requests to other machines, newest first") },
+    operation("get", "/v1/keys", "Lists the API keys without their secret parts"),
+    Operation {
+        request: Some(schema_of::<NewKeyRequest>),
+        ..operation("post", "/v1/keys", "Creates an API key for some folders")
+    },
+    Operation {
+        request: Some(schema_of::<KeyNameRequest>),
+        ..operation("post", "/v1/keys/revoke", "Revokes an API key")
+    },
+    Operation {
+        request: Some(graph_request),
+        ..operation("post", "/v1/graph", "Calls a tool of the graph, or runs a query in AxQL")
+    },
+    operation("get", "/ui/", "The web page"),
+    Operation {
+        response: (200, Some(schema_of::<SessionInfo>)),
+        ..operation("get", "/ui/session", "Describes the session of the web page")
+    },
+    Operation {
+        request: Some(schema_of::<Login>),
+        response: (200, Some(schema_of::<SessionInfo>)),
+        ..operation("post", "/ui/session", "Opens a session with a code of `vic ui`, or with a key")
+    },
+    operation("post", "/ui/session/end", "Ends the session of the web page"),
+    operation("post", "/ui/session/end_all", "Ends every session of the web page"),
+    Operation {
+        request: Some(schema_of::<PathRequest>),
+        ..operation("post", "/ui/open", "Opens a document in its program; only for a session of `vic ui`")
+    },
     operation("post", "/mcp", "Model Context Protocol, streamable HTTP"),
 ];
 
@@ -285,6 +421,7 @@ fn operation_json(operation: &Operation, generator: &mut SchemaGenerator) -> Val
         (Some(make), _) => json_content(make(generator)),
         (None, 202) => json_content(accepted_schema()),
         (None, _) if operation.text => json!({"text/plain": {"schema": {"type": "string"}}}),
+        (None, _) if operation.picture => json!({"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}),
         (None, _) if operation.events => json!({}),
         (None, _) => json_content(json!({"type": "object"})),
     };
@@ -297,10 +434,16 @@ fn operation_json(operation: &Operation, generator: &mut SchemaGenerator) -> Val
         responses.insert("507".into(), json!({"$ref": "#/components/responses/Full"}));
     }
     let name: String = operation.path.split('/').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("_");
+    let is_shared = OPERATIONS.iter().filter(|it| it.path == operation.path).count() > 1;
+    let name = if is_shared { format!("{name}_{}", operation.method) } else { name };
     let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_").replace(['{', '}'], "") };
     let mut told = json!({"operationId": name, "summary": operation.summary, "responses": responses});
     if let Some(make) = operation.request {
         told["requestBody"] = json!({"required": true, "content": self::json_content(make(generator))});
+    }
+    if !operation.query.is_empty() {
+        let parameter = |it: &&str| json!({"name": it, "in": "query", "schema": {"type": "string"}});
+        told["parameters"] = operation.query.iter().map(parameter).collect();
     }
     if operation.job {
         told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use tonic::service::Routes;
@@ -16,7 +16,7 @@ use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::http::auth::{authenticate_request, is_grpc};
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::state::HttpState;
-use crate::serve::http::{ask, body, corpus, files, health, index, openapi, table};
+use crate::serve::http::{ask, body, corpus, files, health, index, openapi, table, ui};
 use crate::serve::mcp;
 use crate::serve::metrics::RejectionReason;
 
@@ -59,11 +59,45 @@ pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
         .route("/v1/index/start", post(index::start))
         .route("/v1/index/status", get(index::status))
         .route("/v1/index/events", get(index::events))
+        .merge(ui_routes())
         .merge(mcp)
         .fallback(otherwise)
         .method_not_allowed_fallback(async || ErrorResponse::method_not_allowed())
         .layer(from_fn_with_state(bridge.clone(), authenticate_request))
+        .layer(from_fn(ui::assets::add_headers))
         .with_state(bridge)
+}
+
+/// Returns the routes of the web page.
+fn ui_routes() -> Router<Arc<HttpState>> {
+    Router::new()
+        .route("/ui", get(ui::assets::redirect))
+        .route("/ui/", get(ui::assets::file))
+        .route("/ui/{*file}", get(ui::assets::file))
+        .route("/ui/session", get(ui::session::get).post(ui::session::open))
+        .route("/ui/session/end", post(ui::session::end))
+        .route("/ui/session/end_all", post(ui::session::end_all))
+        .route("/ui/open", post(ui::desktop::open))
+        .route("/v1/marks", post(ui::search::marks))
+        .route("/v1/complete", post(ui::search::complete))
+        .route("/v1/counts", post(ui::search::counts))
+        .route("/v1/page", post(ui::search::page))
+        .route("/v1/page/picture", get(ui::search::picture))
+        .route("/v1/searches", get(ui::search::past_searches).post(ui::search::remember))
+        .route("/v1/searches/remove", post(ui::search::forget))
+        .route("/v1/status/events", get(ui::status_events::events))
+        .route("/v1/jobs", get(ui::manage::jobs))
+        .route("/v1/jobs/cancel", post(ui::manage::cancel_job))
+        .route("/v1/roots", get(ui::manage::roots))
+        .route("/v1/roots/check", post(ui::manage::check_root))
+        .route("/v1/roots/remove", post(ui::manage::remove_root))
+        .route("/v1/folders", post(ui::manage::folders))
+        .route("/v1/settings", get(ui::manage::settings).post(ui::manage::change_setting))
+        .route("/v1/models", get(ui::manage::models))
+        .route("/v1/audit", get(ui::manage::audit))
+        .route("/v1/keys", get(ui::keys::list).post(ui::keys::add))
+        .route("/v1/keys/revoke", post(ui::keys::revoke))
+        .route("/v1/graph", post(ui::graph::graph))
 }
 
 /// Returns whether a gRPC request may be large: a graph sent by the owner, or images sent to a model.

@@ -8,6 +8,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use include_dir::Dir;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use crate::serve::auth::origin_guard::HostNames;
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
+use crate::serve::http::ui::assets::Assets;
 
 /// Timeout for receiving a whole body. Enough for the largest body over any connection, while a client that sends single
 /// bytes cannot keep its connection open forever.
@@ -61,6 +63,14 @@ pub(crate) struct HttpState {
     pub(super) invalid_keys: SlidingWindow,
     /// Counts requests without a key by address.
     pub(super) public_requests: TokenBucket,
+    /// The files of the web page.
+    pub(super) assets: Assets,
+    /// Counts requests of the web page by address.
+    pub(super) page_requests: TokenBucket,
+    /// Number of the TCP port, which is part of the name of session cookies.
+    pub(super) port: u16,
+    /// The settings, for the key table.
+    pub(super) config: Config,
     /// Cached status for requests without a key.
     pub(super) public_status: PublicStatusCache,
     /// Memory budget for incoming messages and bodies.
@@ -83,6 +93,11 @@ const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
 const PUBLIC_REQUEST_BURST: u32 = 100;
 
+/// Maximum number of requests of the web page per second from one address, and at once after idle time: more than search as
+/// you type, previews and the files of several pages need.
+const PAGE_REQUESTS_PER_SECOND: u32 = 100;
+const PAGE_REQUEST_BURST: u32 = 400;
+
 pub(super) type SharedState = State<Arc<HttpState>>;
 pub(super) type CallerExtension = Extension<AuthorizedService>;
 pub(super) type Reply = Result<Response, ErrorResponse>;
@@ -94,6 +109,7 @@ impl HttpState {
         desk: Arc<Admission>,
         port: u16,
         config: &Config,
+        page: &'static Dir<'static>,
         shutdown: CancellationToken,
     ) -> HttpState {
         HttpState {
@@ -104,6 +120,10 @@ impl HttpState {
             key_requests: SlidingWindow::new(config.bridge.rate_limit_per_min),
             invalid_keys: SlidingWindow::new(MAX_INVALID_KEYS_PER_MINUTE),
             public_requests: TokenBucket::new(PUBLIC_REQUESTS_PER_SECOND, PUBLIC_REQUEST_BURST),
+            assets: Assets::new(page),
+            page_requests: TokenBucket::new(PAGE_REQUESTS_PER_SECOND, PAGE_REQUEST_BURST),
+            port,
+            config: config.clone(),
             public_status: PublicStatusCache::default(),
             message_budget: MessageBudget::new(config.bridge.max_body_bytes),
             max_body: config.bridge.max_body_bytes,

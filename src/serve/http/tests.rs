@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::model::{JobState, samples};
 use crate::serve::admission::Admission;
 use crate::serve::auth::authenticator::Authenticator;
-use crate::serve::fake::FakeService;
+use crate::serve::fake::{FakeService, NO_PAGE};
 use crate::serve::server::grpc_routes;
 
 /// The router of the TCP port over a fake service.
@@ -44,7 +44,7 @@ async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut HttpState
     let grpc = grpc_routes(shutdown.clone()).await.unwrap();
     let keys = config.bridge.api_key.as_deref().map(|key| Arc::new(Authenticator::new(key, config.keys_path())));
     let desk = Arc::new(Admission { keys, ..Admission::new(2) });
-    let mut bridge = HttpState::new(service.clone(), desk, 8765, &config, shutdown);
+    let mut bridge = HttpState::new(service.clone(), desk, 8765, &config, &NO_PAGE, shutdown);
     change(&mut bridge);
     let router = router(Arc::new(bridge), grpc);
     Bed { service, router }

@@ -127,6 +127,7 @@ async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
         filters,
         warehouse_root: arguments.text("root")?,
         state: state.transpose()?,
+        reason: None,
         limit: Some(limit),
         offset: page.start,
     };

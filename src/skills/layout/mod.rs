@@ -16,8 +16,8 @@ mod signer;
 mod table;
 
 pub(super) use crate::skills::layout::page::{Page, Piece, Structure};
-pub(super) use crate::skills::layout::pdf_page::{has_picture, has_text, read_page};
-pub(super) use crate::skills::layout::render::render_page;
+pub(super) use crate::skills::layout::pdf_page::{has_picture, has_text, read_page, read_words};
+pub(super) use crate::skills::layout::render::{render_page, render_page_at};
 
 use crate::skills::layout::page::StructureMatch;
 

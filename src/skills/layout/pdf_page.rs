@@ -3,6 +3,7 @@
 use pdfium_render::prelude::*;
 
 use crate::extract::clean_text;
+use crate::model::Region;
 use crate::skills::layout::page::{Field, FieldKind, Page, Piece, Rule};
 use crate::skills::layout::reading_order::{WIDE_GAP, join_pieces};
 
@@ -91,6 +92,45 @@ impl View {
         let (left, right, top, bottom) = (x1.min(x2), x1.max(x2), y1.min(y2), y1.max(y2));
         Piece { text: String::new(), left, top, right, bottom, size: bottom - top }
     }
+}
+
+/// Returns the words of the text layer with their places as fractions of the page, at most `most` words.
+pub(in crate::skills) fn read_words(page: &PdfPage<'_>, most: usize) -> Vec<(String, Region)> {
+    let view = View::new(page);
+    let Ok(text) = page.text() else { return Vec::new() };
+    let (mut words, mut open) = (Vec::new(), None::<Piece>);
+    for letter in text.chars().iter().take(MAX_LETTERS) {
+        let value = letter.unicode_char().filter(|it| !it.is_whitespace());
+        let place = letter.loose_bounds().ok().map(|it| view.to_piece(&it));
+        let (Some(value), Some(mut place)) = (value, place) else {
+            words.extend(open.take());
+            continue;
+        };
+        match &mut open {
+            Some(word) if continues_piece(word, &place) => {
+                word.text.push(value);
+                word.cover(&place);
+            }
+            _ => {
+                place.text.push(value);
+                words.extend(open.replace(place));
+            }
+        }
+        if words.len() >= most {
+            break;
+        }
+    }
+    words.extend(open);
+    let turned = view.quarter_turns % 2 == 1;
+    let (width, height) = if turned { (view.height, view.width) } else { (view.width, view.height) };
+    let fraction = |at: f32, whole: f32| (at / whole.max(1.0)).clamp(0.0, 1.0);
+    let region = |it: &Piece| Region {
+        left: fraction(it.left, width),
+        top: fraction(it.top, height),
+        right: fraction(it.right, width),
+        bottom: fraction(it.bottom, height),
+    };
+    words.into_iter().map(|it| (clean_text(&it.text), region(&it))).collect()
 }
 
 /// Groups letters into pieces, in the order of the file, and joins lines that the file draws in several steps.

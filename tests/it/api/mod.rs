@@ -9,4 +9,5 @@ pub(crate) mod published;
 pub(crate) mod scopes;
 pub(crate) mod tables;
 pub(crate) mod tls;
+pub(crate) mod web_session;
 pub(crate) mod wire_contract;

@@ -4,3 +4,4 @@ pub(crate) mod cases;
 pub(crate) mod dependencies;
 pub(crate) mod import_circles;
 pub(crate) mod layers;
+pub(crate) mod web_page;

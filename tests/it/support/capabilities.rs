@@ -7,7 +7,7 @@
 //! standard error, bypassing the test harness, which hides the output of passing tests. With `VIC_TESTS_MUST_PROVE=1`, which
 //! `make torture` sets, the test fails instead.
 //!
-//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets tests without these capabilities pass.
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients,browser` lets tests without these capabilities pass.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -29,15 +29,18 @@ enum Capability {
     Sessions,
     /// The libraries of the example clients in `tests/clients` are downloaded.
     Clients,
+    /// Chromium and its driver are installed.
+    Browser,
 }
 
-const ALL: [Capability; 6] = [
+const ALL: [Capability; 7] = [
     Capability::Strace,
     Capability::Attaching,
     Capability::Namespaces,
     Capability::OtherUsers,
     Capability::Sessions,
     Capability::Clients,
+    Capability::Browser,
 ];
 
 impl Capability {
@@ -50,6 +53,7 @@ impl Capability {
             Capability::OtherUsers => "users",
             Capability::Sessions => "autogroup",
             Capability::Clients => "clients",
+            Capability::Browser => "browser",
         }
     }
 
@@ -61,6 +65,7 @@ impl Capability {
             Capability::OtherUsers => "no other user id is available here; run as root, with setpriv",
             Capability::Sessions => "this kernel does not schedule by session; see CONFIG_SCHED_AUTOGROUP",
             Capability::Clients => "libraries of a client are missing; `models/clients.sh` fetches them",
+            Capability::Browser => "chromium or chromedriver is missing; `models/browser.sh` installs them",
         }
     }
 }
@@ -134,6 +139,11 @@ pub(crate) fn can_switch_user(is_possible: bool) -> bool {
 /// Returns whether a test of CPU shares between sessions may run; `are_there` says whether the kernel has autogroups.
 pub(crate) fn can_check_autogroup(are_there: bool) -> bool {
     can_prove(Capability::Sessions, are_there)
+}
+
+/// Returns whether a test of the web page may run; `is_there` says whether a browser and its driver were found.
+pub(crate) fn can_browse(is_there: bool) -> bool {
+    can_prove(Capability::Browser, is_there)
 }
 
 /// Returns whether a test of an example client may run; `are_there` says whether the libraries of the client exist.

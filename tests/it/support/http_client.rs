@@ -13,6 +13,8 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     /// The status line and the headers, in lower case.
     pub(crate) head: String,
+    /// The same as they were sent.
+    pub(crate) raw_head: String,
     pub(crate) body: String,
 }
 
@@ -21,7 +23,13 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
     }
 
-    /// Returns the value of a response header.
+    /// Returns the value of a response header as it was sent. The name is in lower case.
+    pub(crate) fn raw_header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.raw_head.lines().filter_map(|it| it.split_once(": "));
+        lines.find(|it| it.0.eq_ignore_ascii_case(name)).map(|it| it.1)
+    }
+
+    /// Returns the value of a response header in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")))
     }
@@ -85,7 +93,7 @@ pub(crate) fn send_raw(world: &World, request: &str) -> Response {
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}\n{}", world.log()));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Response { status, head: head.to_lowercase(), body: body.into() }
+    Response { status, head: head.to_lowercase(), raw_head: head.into(), body: body.into() }
 }
 
 /// Connects to the TCP address of the daemon.

@@ -1,5 +1,6 @@
 //! Helpers that all integration tests share: a daemon on a temporary data directory, fake servers, traces, sample files.
 
+pub(crate) mod browser;
 pub(crate) mod capabilities;
 pub(crate) mod client;
 pub(crate) mod crash_oracle;

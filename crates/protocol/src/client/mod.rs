@@ -4,6 +4,7 @@
 //! or [`ErrorCode::Unavailable`] if no daemon can be reached. [`Client::connect_or_start`] starts a daemon if none runs.
 //! The client itself opens neither the store nor a model.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -286,6 +287,23 @@ impl Client {
         let wire::EmbedResponse { vectors, model, dimension } =
             into_reply(self.stub().embed(wire::EmbedRequest { texts, query }).await)?;
         Ok(Embeddings { vectors: vectors.into_iter().map(|it| it.values).collect(), model, dimension })
+    }
+
+    /// Returns a code that opens one session of the web page, with the variables of the user's desktop.
+    ///
+    /// # Errors
+    /// As reported by the daemon.
+    pub async fn open_web_session(&self, desktop: BTreeMap<String, String>) -> Result<String> {
+        let request = wire::OpenWebSessionRequest { desktop: desktop.into_iter().collect() };
+        into_reply(self.stub().open_web_session(request).await).map(|it| it.code)
+    }
+
+    /// Ends every session of the web page; returns how many there were.
+    ///
+    /// # Errors
+    /// As reported by the daemon.
+    pub async fn end_web_sessions(&self) -> Result<u64> {
+        into_reply(self.stub().end_web_sessions(wire::EndWebSessionsRequest {}).await).map(|it| it.ended)
     }
 
     /// Requests the shutdown of the daemon; its process may run for a moment longer.

@@ -76,6 +76,16 @@ pub fn config_template() -> String {
     text
 }
 
+/// Checks that a setting can have a value, beside the other settings of this process.
+///
+/// # Errors
+/// As [`Config::load`] with this value.
+pub fn check_value(name: &str, value: &str) -> Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "this module belongs to the one reader of the environment")]
+    let environment = |it: &str| std::env::var_os(it).filter(|value| !value.is_empty());
+    Config::from_lookup(&|it| if it == name { Some(value.into()) } else { environment(it) }).map(drop)
+}
+
 fn resolve_settings(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
     let config = Config::from_lookup(lookup)?;
     let given = Settings { lookup, file: read_file(&config.data_dir)?, tuned: read_tuned(&config.data_dir)? };

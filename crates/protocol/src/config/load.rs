@@ -61,6 +61,25 @@ pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
     PLUGIN_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
 }
 
+/// Variables by which a program finds the desktop of the user.
+const DESKTOP_VARIABLES: [&str; 8] = [
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_SESSION_TYPE",
+    "XDG_DATA_DIRS",
+    "DBUS_SESSION_BUS_ADDRESS",
+];
+
+/// Returns the variables of the user's desktop that are set.
+pub fn desktop_environment() -> Vec<(String, String)> {
+    #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
+    let value = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    DESKTOP_VARIABLES.into_iter().filter_map(|name| Some((name.to_string(), value(name)?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

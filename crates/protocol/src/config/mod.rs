@@ -20,12 +20,12 @@ mod toolsets;
 mod tuned;
 mod user_folders;
 
-pub use crate::config::describe::{Origin, Setting, config_template, settings, unknown_variables};
+pub use crate::config::describe::{Origin, Setting, check_value, config_template, settings, unknown_variables};
 pub use crate::config::variables::VARIABLES;
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 pub use file_edit::set_in_file;
-pub use load::plugin_environment;
+pub use load::{desktop_environment, plugin_environment};
 pub use sections::{
     BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
 };

@@ -70,6 +70,11 @@ impl Config {
         self.data_dir.join("audit.sqlite")
     }
 
+    /// The SQLite file with the remembered searches of the web page.
+    pub fn searches_path(&self) -> PathBuf {
+        self.data_dir.join("searches.sqlite")
+    }
+
     /// The file with the language model backend that the user chose by a `vic llm` command.
     pub fn llm_choice_path(&self) -> PathBuf {
         self.data_dir.join("llm.json")

@@ -29,7 +29,7 @@ const MAX_KEY_NAME: usize = 64;
 const MAX_KEYS: usize = 1_000;
 
 /// What a caller may do. Each level includes the previous ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
     /// Ask questions, list files and read them.
@@ -99,7 +99,7 @@ pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
     let found = match path.symlink_metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let key = new_key()?;
+            let key = random_secret()?;
             replace_private_file(path, format!("{key}\n").as_bytes())?;
             return Ok(key);
         }
@@ -163,7 +163,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
         }
         roots.push(path);
     }
-    let key = new_key()?;
+    let key = random_secret()?;
     let hash = blake3::hash(key.as_bytes()).to_hex().to_string();
     let created_ms = chrono::Utc::now().timestamp_millis();
     update_key_table(config, |keys| {
@@ -242,7 +242,11 @@ fn replace_private_file(path: &Path, content: &[u8]) -> Result<()> {
     File::open(folder).and_then(|it| it.sync_all()).io_context("write to", folder)
 }
 
-fn new_key() -> Result<String> {
+/// Returns 256 random bits as text that fits into headers and addresses.
+///
+/// # Errors
+/// The operating system gives no random numbers.
+pub fn random_secret() -> Result<String> {
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("cannot get random numbers: {error}")))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

@@ -174,6 +174,8 @@ pub struct FileFilter {
     pub with_inner_names: bool,
     /// Only files in this indexing state.
     pub state: Option<FileState>,
+    /// Only files that were skipped or failed for this reason.
+    pub reason: Option<Reason>,
     /// Only files that the caller may access. Clients cannot set it; the server sets it for the caller.
     pub scope: Scope,
 }

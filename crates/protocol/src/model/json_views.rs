@@ -19,6 +19,8 @@ pub struct FilesRequest {
     pub warehouse_root: Option<String>,
     /// Only files in this indexing state.
     pub state: Option<FileState>,
+    /// Only files that were skipped or failed for this reason.
+    pub reason: Option<Reason>,
     /// Metadata filters that the files must match.
     pub filters: L0Filters,
     /// Maximum number of files, 1 to 10000; 100 if absent.

@@ -30,6 +30,7 @@ mod root;
 mod scope;
 mod table;
 mod tool;
+mod ui;
 
 pub use crate::model::chunk_pieces::{ChunkPiece, EncodedPieces};
 pub use crate::model::chunk_places::PlaceIndex;
@@ -69,3 +70,4 @@ pub use table::{
     TableResponse, TableRow, TableValue,
 };
 pub use tool::{AgentRun, ToolSpec, TranscriptRecord};
+pub use ui::{AuditList, CompleteRequest, Completion, CountGroup, CountedValue, Counts, CountsRequest, FolderEntry, FolderList, FoldersRequest, ForgetSearches, Frame, JobList, JobRequest, KeyNameRequest, LeftOut, MAX_CHECKED_GLOBS, MAX_MARKED_TEXTS, Marks, MarksRequest, ModelAdvice, ModelList, NewKeyRequest, PagePreview, PageRequest, PastSearch, PastSearches, PathRequest, Picture, PictureRequest, RootCheck, RootCheckRequest, RootList, SearchNote, SettingChange, SettingEntry, SettingList, Suggestion, SuggestionKind, TypeCount, WordsFrom};

@@ -277,6 +277,8 @@ pub struct AskRequest {
     pub filters: L0Filters,
     /// Whether the metadata of each hit contains its rank and score in each ranked list, under the key `explain`.
     pub explain: bool,
+    /// Search by words and names alone, as fast as a user types: without vectors, models, skills and corrections.
+    pub words_only: bool,
     /// A plan to run; if absent, one is made from the question.
     pub plan: Option<QueryPlan>,
 }

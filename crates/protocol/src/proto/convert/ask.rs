@@ -14,6 +14,7 @@ impl From<model::AskRequest> for wire::AskRequest {
             limit: it.limit,
             filters: Some(it.filters.into()),
             explain: it.explain,
+            words_only: it.words_only,
             plan: it.plan.map(Into::into),
         }
     }
@@ -30,6 +31,7 @@ impl TryFrom<wire::AskRequest> for model::AskRequest {
             limit: it.limit,
             filters: it.filters.map(Into::into).unwrap_or_default(),
             explain: it.explain,
+            words_only: it.words_only,
             plan: it.plan.map(TryInto::try_into).transpose()?,
         })
     }

@@ -108,6 +108,7 @@ impl From<model::FileFilter> for wire::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: it.state.map_or(0, WireEnum::encode),
+            reason: it.reason.map_or(0, WireEnum::encode),
         }
     }
 }
@@ -127,6 +128,7 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
+            reason: WireEnum::decode(it.reason)?,
             // Leave the other conditions unset: only questions use them, so the wire message has no fields for them.
             ..model::FileFilter::default()
         })

@@ -263,9 +263,9 @@ proptest! {
     #[test]
     fn questions_round_trip(
         query in ".{0,20}", mode in of(privacy()), root in of("/.{0,8}"), limit in of(any::<u32>()), filters in filters(),
-        explain in any::<bool>(), plan in of(plan()),
+        explain in any::<bool>(), words_only in any::<bool>(), plan in of(plan()),
     ) {
-        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters, explain, plan };
+        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters, explain, words_only, plan };
         check_round_trip::<AskRequest, wire::AskRequest>(it);
     }
 
@@ -323,6 +323,7 @@ fn files_documents_and_filters_round_trip() {
         mail_dates: false,
         with_inner_names: false,
         state: Some(FileState::Pending),
+        reason: Some(Reason::Empty),
         scope: Scope::All,
     });
 }

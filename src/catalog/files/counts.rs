@@ -1,0 +1,204 @@
+//! Counts of files by type, folder, date, size, language and owner, for the filters of the web page.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+use chrono::{DateTime, Datelike, Local, NaiveDate};
+use rusqlite::params_from_iter;
+
+use crate::catalog::Catalog;
+use crate::catalog::files::filter::Condition;
+use crate::catalog::files::roots::load_roots;
+use crate::catalog::files::row::path_from_bytes;
+use crate::error::Result;
+use crate::model::{CountGroup, CountedValue, Counts, FileFilter, FileId, RootId, display_path};
+
+/// Maximum number of values in a group.
+const MAX_VALUES: usize = 12;
+
+/// Number of latest months that are counted one by one.
+const MONTHS: i32 = 6;
+
+/// Bounds of the groups by size in bytes, with the label of the group below each.
+const SIZES: [(u64, &str); 4] =
+    [(10 << 10, "< 10 KB"), (1 << 20, "10 KB - 1 MB"), (10 << 20, "1 - 10 MB"), (100 << 20, "10 - 100 MB")];
+
+/// The counts while files are added.
+#[derive(Default)]
+struct Tally {
+    total: u64,
+    types: HashMap<String, u64>,
+    folders: HashMap<PathBuf, u64>,
+    /// Files by year and month, the newest last.
+    months: BTreeMap<(i32, u32), u64>,
+    sizes: [u64; SIZES.len() + 1],
+    languages: HashMap<String, u64>,
+    owners: HashMap<u32, u64>,
+}
+
+impl Catalog {
+    /// Counts the files that match a filter, or those of them that are in `among`.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
+    pub fn counts(&self, filter: &FileFilter, among: Option<&HashSet<FileId>>) -> Result<Counts> {
+        let mut tally = Tally::default();
+        self.database.read(|db| {
+            let roots: HashMap<RootId, PathBuf> = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
+            let condition = Condition::new(db, filter, &self.owners)?;
+            let sql = format!(
+                "SELECT id, root_id, path, extension, modified_ns, size, uid, language FROM files WHERE {}",
+                condition.sql
+            );
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(&condition.values))?;
+            while let Some(row) = rows.next()? {
+                if among.is_some_and(|it| !row.get(0).is_ok_and(|id| it.contains(&id))) {
+                    continue;
+                }
+                let (root, path) = (row.get(1)?, path_from_bytes(row.get(2)?));
+                if !condition.matches_glob(|| Ok((root, path.clone())))? {
+                    continue;
+                }
+                let folder = roots.get(&root).map(|it| match path.components().next() {
+                    Some(first) if path.components().nth(1).is_some() => it.join(first),
+                    _ => it.clone(),
+                });
+                let size = row.get::<_, i64>(5)?.unsigned_abs();
+                tally.add(folder, row.get(3)?, row.get(4)?, size, row.get(6)?, row.get(7)?);
+            }
+            Ok(())
+        })?;
+        Ok(tally.counts(|uid| self.owners.name(uid)))
+    }
+}
+
+impl Tally {
+    fn add(
+        &mut self,
+        folder: Option<PathBuf>,
+        extension: String,
+        modified_ns: i64,
+        size: u64,
+        uid: u32,
+        language: Option<String>,
+    ) {
+        self.total += 1;
+        *self.types.entry(extension).or_default() += 1;
+        folder.into_iter().for_each(|it| *self.folders.entry(it).or_default() += 1);
+        let modified = DateTime::from_timestamp_nanos(modified_ns).with_timezone(&Local);
+        *self.months.entry((modified.year(), modified.month())).or_default() += 1;
+        self.sizes[SIZES.iter().position(|it| size < it.0).unwrap_or(SIZES.len())] += 1;
+        language.filter(|it| !it.is_empty()).into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
+        *self.owners.entry(uid).or_default() += 1;
+    }
+
+    fn counts(self, owner_name: impl Fn(u32) -> String) -> Counts {
+        let types = self.types.into_iter().map(|(extension, count)| {
+            let label = if extension.is_empty() { "?".to_string() } else { extension.clone() };
+            CountedValue { label, value: extension, count }
+        });
+        let folders = self.folders.into_iter().map(|(path, count)| CountedValue {
+            label: path.file_name().map_or_else(|| "/".into(), |it| it.to_string_lossy().into_owned()),
+            value: display_path(&path).into_owned(),
+            count,
+        });
+        let plain = |(value, count): (String, u64)| CountedValue { label: value.clone(), value, count };
+        let owners = self.owners.into_iter().map(|(uid, count)| (owner_name(uid), count)).map(plain);
+        let group = |name: &str, values: Vec<CountedValue>| CountGroup { name: name.into(), values };
+        Counts {
+            total: self.total,
+            complete: true,
+            groups: vec![
+                group("type", most_frequent(types)),
+                group("folder", most_frequent(folders)),
+                group("date", by_date(&self.months)),
+                group("size", by_size(&self.sizes)),
+                group("language", most_frequent(self.languages.into_iter().map(plain))),
+                group("person", most_frequent(owners)),
+            ],
+        }
+    }
+}
+
+/// Returns the values with the most files, ordered by count and name.
+fn most_frequent(values: impl Iterator<Item = CountedValue>) -> Vec<CountedValue> {
+    let mut values: Vec<CountedValue> = values.collect();
+    values.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.value.cmp(&b.value)));
+    values.truncate(MAX_VALUES);
+    values
+}
+
+/// Returns the latest months one by one, then the years before them; the newest first.
+fn by_date(months: &BTreeMap<(i32, u32), u64>) -> Vec<CountedValue> {
+    let Some(((year, month), _)) = months.last_key_value() else { return Vec::new() };
+    let index = |year: i32, month: u32| year * 12 + month as i32 - 1;
+    let first_single = index(*year, *month) - MONTHS + 1;
+    let mut values = Vec::new();
+    let mut years: BTreeMap<i32, u64> = BTreeMap::new();
+    for ((year, month), count) in months.iter().rev() {
+        let at = index(*year, *month);
+        if at < first_single {
+            *years.entry(*year).or_default() += count;
+            continue;
+        }
+        let value = format!("{}..{}", first_day(at), first_day(at + 1));
+        values.push(CountedValue { label: format!("{year}-{month:02}"), value, count: *count });
+    }
+    for (year, count) in years.into_iter().rev() {
+        let end = first_single.min(index(year + 1, 1));
+        let value = format!("{}..{}", first_day(index(year, 1)), first_day(end));
+        values.push(CountedValue { label: year.to_string(), value, count });
+    }
+    values.truncate(MAX_VALUES);
+    values
+}
+
+/// Returns the first day of a month, given as months since the year 0, as a date.
+fn first_day(month: i32) -> String {
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
+    NaiveDate::from_ymd_opt(year, month, 1).map(|it| it.to_string()).unwrap_or_default()
+}
+
+fn by_size(sizes: &[u64; SIZES.len() + 1]) -> Vec<CountedValue> {
+    let mut values = Vec::new();
+    let mut least = 0;
+    for (at, count) in sizes.iter().enumerate() {
+        let (most, label) = match SIZES.get(at) {
+            Some((bound, label)) => ((bound - 1).to_string(), label.to_string()),
+            None => (String::new(), "> 100 MB".to_string()),
+        };
+        let from = if least == 0 { String::new() } else { least.to_string() };
+        if *count > 0 {
+            values.push(CountedValue { label, value: format!("{from}..{most}"), count: *count });
+        }
+        least = SIZES.get(at).map_or(0, |it| it.0);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_cover_each_byte_once() {
+        let values: Vec<String> = by_size(&[1; 5]).into_iter().map(|it| it.value).collect();
+        assert_eq!(values, ["..10239", "10240..1048575", "1048576..10485759", "10485760..104857599", "104857600.."]);
+        assert!(by_size(&[0; 5]).is_empty());
+    }
+
+    #[test]
+    fn months_are_single_and_earlier_years_together() {
+        let months = BTreeMap::from([((2026, 2), 3), ((2025, 12), 2), ((2025, 8), 1), ((2025, 1), 4), ((2023, 5), 5)]);
+        let values: Vec<(String, String, u64)> =
+            by_date(&months).into_iter().map(|it| (it.label, it.value, it.count)).collect();
+        let expected = [
+            ("2026-02", "2026-02-01..2026-03-01", 3),
+            ("2025-12", "2025-12-01..2026-01-01", 2),
+            ("2025", "2025-01-01..2025-09-01", 5),
+            ("2023", "2023-01-01..2024-01-01", 5),
+        ];
+        assert_eq!(values, expected.map(|(label, value, count)| (label.to_string(), value.to_string(), count)));
+    }
+}

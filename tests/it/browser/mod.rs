@@ -1,0 +1,6 @@
+//! Tests of the web page in a real browser. Those that are ignored are the long form, which `make test-browser` runs.
+
+mod accessibility;
+mod features;
+mod hostile;
+mod session;

@@ -1,0 +1,150 @@
+/** Filters with counts, the active filters, and their place in the address and in the requests. */
+import { html, useEffect, useState } from './vendor/preact-htm.js';
+import { post, isAbort } from './api.js';
+import { t } from './i18n.js';
+import { Chip, Message, formatBytes, formatDate, formatNumber, visibleText } from './components.js';
+
+const SHOWN_VALUES = 7;
+
+/** The parameters of the address that filter. */
+export const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'owner', 'similar'];
+
+const listOf = (text) => (text ? text.split(',').filter(Boolean) : []);
+
+/** The filters of a request (`L0Filters`), or undefined if the address holds none. */
+export function filtersOf({ ext, after, before, size, owner }) {
+  const [minimum, maximum] = (size || '..').split('..');
+  const filters = {
+    extensions: ext ? listOf(ext).map((extension) => `.${extension}`) : undefined,
+    modified_after: after || undefined,
+    modified_before: before || undefined,
+    min_size: minimum ? Number(minimum) : undefined,
+    max_size: maximum ? Number(maximum) : undefined,
+    owner: owner || undefined,
+  };
+  const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+  return given.length ? Object.fromEntries(given) : undefined;
+}
+
+/** The change of the parameters that a click on the value of a group makes; a second click takes it back. */
+function toggled(group, value, params) {
+  switch (group) {
+    case 'type': {
+      const chosen = listOf(params.ext);
+      const next = chosen.includes(value) ? chosen.filter((item) => item !== value) : [...chosen, value];
+      return { ext: next.join(',') };
+    }
+    case 'folder': return { under: params.under === value ? '' : value };
+    case 'date': {
+      if (isActive(group, value, params)) return { after: '', before: '' };
+      const [after, before] = value.split('..');
+      return { after, before };
+    }
+    case 'size': return { size: params.size === value ? '' : value };
+    case 'person': return { owner: params.owner === value ? '' : value };
+    default: return {};
+  }
+}
+
+function isActive(group, value, params) {
+  switch (group) {
+    case 'type': return listOf(params.ext).includes(value);
+    case 'folder': return params.under === value;
+    case 'date': return Boolean(params.after || params.before) && `${params.after || ''}..${params.before || ''}` === value;
+    case 'size': return params.size === value;
+    case 'person': return params.owner === value;
+    default: return false;
+  }
+}
+
+/** Counts of the values of each filter for a request. The counts of an older request never replace newer ones. */
+export function useCounts(request, enabled, session) {
+  const [state, setState] = useState({ counts: null, error: null });
+  const key = enabled ? JSON.stringify(request) : '';
+  useEffect(() => {
+    if (!enabled) {
+      setState({ counts: null, error: null });
+      return undefined;
+    }
+    const controller = new AbortController();
+    const timer = setTimeout(() => {
+      post('/v1/counts', request, { signal: controller.signal }).then(
+        (counts) => setState({ counts, error: null }),
+        (error) => !isAbort(error) && setState({ counts: null, error }),
+      );
+    }, 150);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [key, session]);
+  return state;
+}
+
+function FacetGroup({ group, params, onChange }) {
+  const [showAll, setShowAll] = useState(false);
+  if (!group.values.length) return null;
+  const values = showAll ? group.values : group.values.slice(0, SHOWN_VALUES);
+  const headingId = `facet-${group.name}`;
+  return html`<section class="facet" aria-labelledby=${headingId}>
+    <h2 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h2>
+    <ul class="facet-values">
+      ${values.map(({ label, value, count }) => html`<li key=${value}>${group.name === 'language'
+        ? html`<span class="facet-plain"><bdi>${visibleText(label, true)}</bdi><span class="chip-count">${formatNumber(count)}</span></span>`
+        : html`<${Chip} label=${label} count=${count} active=${isActive(group.name, value, params)}
+            onClick=${() => onChange(toggled(group.name, value, params))} />`}</li>`)}
+    </ul>
+    ${group.values.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
+      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: group.values.length - SHOWN_VALUES })}</button>`}
+  </section>`;
+}
+
+/** All filters with counts. `onChange` gets the parameters of the address that change. */
+export function Facets({ counts, error, params, onChange }) {
+  return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
+    ${error && html`<${Message} kind="error" error=${error}>${t('counts_failed')}<//>`}
+    ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} onChange=${onChange} />`)}
+    ${counts && !counts.complete && html`<p class="facet-note">${t('counts_incomplete')}</p>`}
+  </aside>`;
+}
+
+const baseName = (path) => path.split('/').filter(Boolean).pop() || path;
+
+function sizeLabel(size) {
+  const [minimum, maximum] = size.split('..');
+  if (!minimum) return t('filter_size_below', { size: formatBytes(maximum) });
+  if (!maximum) return t('filter_size_above', { size: formatBytes(minimum) });
+  return `${formatBytes(minimum)} - ${formatBytes(maximum)}`;
+}
+
+function dateLabel({ after, before }) {
+  if (!after) return t('filter_before', { date: formatDate(before) });
+  if (!before) return t('filter_after', { date: formatDate(after) });
+  return `${formatDate(after)} - ${formatDate(before)}`;
+}
+
+/** The active filters as a list of `{label, icon, without}`: `without` are the parameters that remove it. */
+export function activeFilters(params) {
+  const active = [];
+  if (params.similar) active.push({ label: t('filter_similar', { name: baseName(params.similar) }), icon: 'similar', without: { similar: '' } });
+  for (const extension of listOf(params.ext)) {
+    active.push({ label: `.${extension}`, icon: 'file', without: toggled('type', extension, params) });
+  }
+  if (params.under) active.push({ label: t('filter_under', { name: baseName(params.under) }), icon: 'folder', without: { under: '' } });
+  if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });
+  if (params.size) active.push({ label: sizeLabel(params.size), icon: 'info', without: { size: '' } });
+  if (params.owner) active.push({ label: t('filter_owner', { name: params.owner }), icon: 'star', without: { owner: '' } });
+  return active;
+}
+
+/** The active filters as chips; a click removes one. */
+export function ActiveFilters({ params, onChange }) {
+  const active = activeFilters(params);
+  if (!active.length) return null;
+  return html`<ul class="active-filters" aria-label=${t('active_filters')}>
+    ${active.map(({ label, icon, without }) => html`<li key=${label}>
+      <${Chip} label=${label} icon=${icon} onRemove=${() => onChange(without)} /></li>`)}
+    ${active.length > 1 && html`<li><button type="button" class="link-button"
+      onClick=${() => onChange(Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])))}>${t('remove_all_filters')}</button></li>`}
+  </ul>`;
+}

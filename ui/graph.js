@@ -1,0 +1,252 @@
+/** The graph view: the neighbourhood of an entity as a drawing and as a table, and queries in AxQL. */
+import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.js';
+import { post } from './api.js';
+import { t, tn } from './i18n.js';
+import { Button, Message, formatNumber, visibleText } from './components.js';
+import { DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Tabs, useAction, useLoad } from './components_views.js';
+import { GraphDrawing, typeClass } from './graph_drawing.js';
+
+const MAX_DRAWN = 60;
+const FOUND_LIMIT = 20;
+
+function tool(name, args, options) {
+  return post('/v1/graph', { tool: { name, args } }, options);
+}
+
+/** The view at `/ui/graph?entity=ID`, `?path=/abs/path` or `?name=words`. */
+export function GraphView({ navigate, openPreview, params }) {
+  const [mode, setMode] = useState('entity');
+  const start = params?.entity || params?.path || '';
+  // An entity chosen from a result of a query is shown in the drawing.
+  const showEntity = (id) => { setMode('entity'); navigate('/ui/graph', { entity: String(id) }); };
+  return html`<div class="page page-wide"><h1>${t('nav_graph')}</h1>
+    <${Tabs} label=${t('graph_modes')} active=${mode} onSelect=${setMode} tabs=${[['entity', t('graph_mode_entity')], ['query', t('graph_mode_query')]]}>
+      <div hidden=${mode !== 'entity'}>
+        <${EntitySearch} name=${params?.name || ''} navigate=${navigate} showEntity=${showEntity} />
+        ${start ? html`<${Neighbourhood} key=${start} start=${start} navigate=${navigate} openPreview=${openPreview} />` : html`<${GraphSummary} showEntity=${showEntity} />`}
+      </div>
+      <div hidden=${mode !== 'query'}><${QuerySection} showEntity=${showEntity} /></div>
+    <//></div>`;
+}
+
+function EntitySearch({ name, navigate, showEntity }) {
+  const [typed, setTyped] = useState(name);
+  useEffect(() => setTyped(name), [name]);
+  const found = useLoad(({ signal }) => (name ? tool('lookup_entity', { name, limit: FOUND_LIMIT }, { signal }) : Promise.resolve(null)), [name]);
+  const submit = (event) => {
+    event.preventDefault();
+    if (typed.trim() === name) found.reload();
+    else navigate('/ui/graph', { name: typed.trim() });
+  };
+  const entities = name ? found.data?.entities : null;
+  return html`<form class="inline-form" onSubmit=${submit}>
+      <${Field} label=${t('graph_name')}>${(id) => html`<input id=${id} type="search" spellcheck="false" value=${typed} onInput=${(event) => setTyped(event.target.value)} />`}<//>
+      <button type="submit" class="button button-primary" disabled=${!typed.trim()}>${t('graph_find')}</button></form>
+    ${name && html`<${LoadState} request=${found} />`}
+    <div role="status">${entities?.length === 0 && html`<p>${t('graph_not_found')}</p>`}</div>
+    ${entities?.length > 0 && html`<ul class="entity-list">${entities.map((entity) => html`<li key=${entity.id}>
+      <${EntityButton} entity=${entity} onClick=${() => showEntity(entity.id)} /></li>`)}</ul>`}`;
+}
+
+/** An entity as a button with the colour and the name of its type. */
+function EntityButton({ entity, onClick }) {
+  return html`<button type="button" class="entity-button" onClick=${onClick}><span class=${`type-dot ${typeClass(entity.entity_type)}`} aria-hidden="true"></span>
+    <bdi class="path">${visibleText(entity.name, true)}</bdi> <span class="muted">${visibleText(entity.entity_type)}</span></button>`;
+}
+
+function GraphSummary({ showEntity }) {
+  const summary = useLoad(({ signal }) => tool('db_summary', {}, { signal }), []);
+  const [type, setType] = useState('');
+  const examples = useLoad(({ signal }) => (type ? post('/v1/graph', { query: { axql: `select ?x where ?x is ${type} limit 30`, elaborate: false, explain: false } }, { signal }) : Promise.resolve(null)), [type]);
+  const data = summary.data;
+  return html`<${Section} title=${t('graph_summary')}><${LoadState} request=${summary} />
+    ${data && html`<p>${t('graph_summary_sentence', { nodes: formatNumber(data.nodes), edges: formatNumber(data.edges) })}</p>
+      <h3>${t('graph_types')}</h3><div class="button-row">${data.types.map((entry) => html`<button type="button" class="chip" key=${entry.name} aria-pressed=${String(entry.name === type)}
+        onClick=${() => setType(entry.name)}><span class=${`type-dot ${typeClass(entry.name)}`} aria-hidden="true"></span>${visibleText(entry.name)} <span class="chip-count">${formatNumber(entry.count)}</span></button>`)}</div>
+      <h3>${t('graph_relations')}</h3><p class="muted">${data.relations.map((entry) => `${visibleText(entry.name)} ${formatNumber(entry.count)}`).join(' · ')}</p>`}
+    ${type && html`<${LoadState} request=${examples} />`}
+    ${examples.data && html`<ul class="entity-list">${examples.data.rows.map((row) => html`<li key=${row['?x'].id}><${EntityButton} entity=${row['?x']} onClick=${() => showEntity(row['?x'].id)} /></li>`)}</ul>`}
+  <//>`;
+}
+
+/** Adds an entity with its edges to a graph; returns a new graph. */
+function addDescription(graph, entity) {
+  const nodes = new Map(graph.nodes);
+  const edges = new Map(graph.edges);
+  const old = nodes.get(entity.id);
+  nodes.set(entity.id, { id: entity.id, name: entity.name, type: entity.entity_type, parent: old?.parent, expanded: true, description: entity });
+  const add = (edge, isOutgoing) => {
+    const other = edge.entity;
+    if (!nodes.has(other.id)) nodes.set(other.id, { id: other.id, name: other.name, type: other.entity_type, parent: entity.id, expanded: false });
+    const [source, target] = isOutgoing ? [entity.id, other.id] : [other.id, entity.id];
+    const key = `${source} ${edge.relation} ${target}`;
+    if (!edges.get(key)?.evidence) edges.set(key, { key, source, target, relation: edge.relation, confidence: edge.confidence, evidence: edge.evidence });
+  };
+  (entity.out || []).forEach((edge) => add(edge, true));
+  (entity.in || []).forEach((edge) => add(edge, false));
+  return { nodes, edges };
+}
+
+const EMPTY_GRAPH = { nodes: new Map(), edges: new Map() };
+
+/** The nodes and edges that are drawn: the hidden relations left out, at most `MAX_DRAWN` nodes, those near the selected one first. */
+function visiblePart(graph, hiddenRelations, selected) {
+  const edges = [...graph.edges.values()].filter((edge) => !hiddenRelations.has(edge.relation));
+  const near = new Set([selected]);
+  edges.forEach((edge) => { if (edge.source === selected) near.add(edge.target); if (edge.target === selected) near.add(edge.source); });
+  const linked = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
+  // Of the entities that are left out, passages are missed least.
+  const rank = (node) => (node.id === selected ? 0 : node.expanded ? 1 : (near.has(node.id) ? 2 : 4) + (node.type === 'Chunk' ? 1 : 0));
+  const candidates = [...graph.nodes.values()].filter((node) => node.expanded || linked.has(node.id)).sort((one, other) => rank(one) - rank(other));
+  const nodes = candidates.slice(0, MAX_DRAWN);
+  const shown = new Set(nodes.map((node) => node.id));
+  return { nodes, edges: edges.filter((edge) => shown.has(edge.source) && shown.has(edge.target)), allEdges: edges, left: candidates.length - nodes.length };
+}
+
+function Neighbourhood({ start, openPreview }) {
+  const [graph, setGraph] = useState(EMPTY_GRAPH);
+  const [selected, setSelected] = useState(null);
+  const [hidden, setHidden] = useState(new Set());
+  const [tab, setTab] = useState('drawing');
+  const { run, busy, error } = useAction();
+  const describe = (entity) => run(async () => {
+    const description = await tool('describe_entity', { entity: String(entity) });
+    setGraph((old) => addDescription(old, description));
+    setSelected(description.id);
+  });
+  useEffect(() => { describe(start); }, []);
+  const open = (node) => {
+    if (node.expanded) setSelected(node.id);
+    else describe(node.id);
+  };
+  const part = useMemo(() => visiblePart(graph, hidden, selected), [graph, hidden, selected]);
+  const node = graph.nodes.get(selected);
+  return html`<div role="status">${busy && html`<p class="muted">${t('loading')}</p>`}</div>
+    ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${() => describe(start)}>${t('try_again')}<//>`} />`}
+    ${node && html`<${RelationFilter} graph=${graph} hidden=${hidden} onChange=${setHidden} />
+      <div class="graph-layout"><div class="graph-main">
+        <${Tabs} label=${t('graph_forms')} active=${tab} onSelect=${setTab} tabs=${[['drawing', t('graph_tab_drawing')], ['table', t('graph_tab_table')]]}>
+          ${tab === 'drawing' ? html`<${GraphDrawing} nodes=${part.nodes} edges=${part.edges} selected=${selected} onOpen=${open} />
+              ${part.left > 0 && html`<p class="muted">${tn('graph_left', part.left)}</p>`}<p class="hint">${t('graph_keys')}</p>`
+            : html`<${EdgeTable} graph=${graph} edges=${part.allEdges} onOpen=${open} openPreview=${openPreview} />`}<//></div>
+        <${EntityPanel} node=${node} graph=${graph} onOpen=${open} openPreview=${openPreview} /></div>`}`;
+}
+
+function RelationFilter({ graph, hidden, onChange }) {
+  const counts = new Map();
+  graph.edges.forEach((edge) => counts.set(edge.relation, (counts.get(edge.relation) || 0) + 1));
+  const toggle = (name) => {
+    const next = new Set(hidden);
+    if (!next.delete(name)) next.add(name);
+    onChange(next);
+  };
+  return html`<fieldset class="relation-filter"><legend>${t('graph_relations')}</legend>
+    ${[...counts].sort((one, other) => other[1] - one[1]).map(([name, count]) => html`<label key=${name}><input type="checkbox" checked=${!hidden.has(name)} onChange=${() => toggle(name)} />
+      ${visibleText(name)} <span class="chip-count">${formatNumber(count)}</span></label>`)}</fieldset>`;
+}
+
+function evidenceTarget(evidence) {
+  const anchor = evidence.anchor || {};
+  const lines = anchor.line_start ? `${anchor.line_start}-${anchor.line_end || anchor.line_start}` : undefined;
+  return { path: evidence.path, page: anchor.page, lines, sheet: anchor.sheet, cell: anchor.cell, part: anchor.part, member: anchor.member };
+}
+
+function EvidenceButton({ evidence, openPreview }) {
+  if (!evidence?.path) return null;
+  return html`<button type="button" class="evidence" onClick=${() => openPreview(evidenceTarget(evidence))}>
+    <span class="evidence-place"><${PathText} path=${evidence.citation || evidence.path} /></span>
+    ${evidence.text && html`<bdi class="evidence-text">${visibleText(evidence.text)}</bdi>`}</button>`;
+}
+
+function EdgeTable({ graph, edges, onOpen, openPreview }) {
+  const entity = (id) => {
+    const node = graph.nodes.get(id);
+    return html`<${EntityButton} entity=${{ name: node.name, entity_type: node.type }} onClick=${() => onOpen(node)} />`;
+  };
+  return html`<${DataTable} label=${t('graph_tab_table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
+    { name: 'source', title: t('graph_from'), cell: (edge) => entity(edge.source) },
+    { name: 'relation', title: t('graph_relation') },
+    { name: 'target', title: t('graph_to'), cell: (edge) => entity(edge.target) },
+    { name: 'confidence', title: t('graph_confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
+    { name: 'evidence', title: t('graph_evidence'), cell: (edge) => html`<${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} />` },
+  ]} />`;
+}
+
+function EntityPanel({ node, graph, onOpen, openPreview }) {
+  const entity = node.description;
+  if (!entity) return null;
+  const path = entity.attributes?.path;
+  const count = (entity.out_count ?? entity.out.length) + (entity.in_count ?? entity.in.length);
+  const edges = [...entity.out.map((edge) => ({ ...edge, arrow: '→' })), ...entity.in.map((edge) => ({ ...edge, arrow: '←' }))];
+  return html`<${Section} title=${html`<span class=${`type-dot ${typeClass(entity.entity_type)}`} aria-hidden="true"></span> <bdi>${visibleText(entity.name, true)}</bdi>`} class="entity-panel">
+    <p class="muted">${visibleText(entity.entity_type)} · <code><bdi>${visibleText(entity.key, true)}</bdi></code></p>
+    ${entity.entity_type === 'File' && path && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview({ path })}>${t('open_preview')}<//></div>`}
+    <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [visibleText(name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
+    <h3>${tn('graph_edges', count)}</h3>
+    ${entity.truncated && html`<p class="muted">${t('graph_truncated')}</p>`}
+    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${edges.map((edge, index) => html`<li key=${index}><p><span class="muted">${edge.arrow} ${visibleText(edge.relation)}
+        ${edge.confidence < 1 && ` ${formatNumber(edge.confidence * 100, 0)} %`}</span>
+        <${EntityButton} entity=${edge.entity} onClick=${() => onOpen(graph.nodes.get(edge.entity.id))} /></p>
+      <${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} /></li>`)}</ul>
+  <//>`;
+}
+
+const EXAMPLES = [
+  'select ?x where ?x is File limit 20',
+  'select ?f, ?p where ?f -authored_by-> ?p limit 50',
+  'select ?x where ?x is Person, contains(?x, "name", "ada")',
+  'select ?f, ?c where ?f is File, ?f -contains-> ?c, fts(?c, "text", "notice rent")',
+  'select ?a, ?b where ?a -links_to+-> ?b, ?b is File max_hops 3 limit 20',
+];
+
+function QuerySection({ showEntity }) {
+  const [axql, setAxql] = useState(EXAMPLES[0]);
+  const [answer, setAnswer] = useState(null);
+  const [form, setForm] = useState('run');
+  const box = useRef(null);
+  const { run, busy, error } = useAction();
+  const ask = () => run(async () => {
+    const query = { axql, elaborate: form === 'elaborate', explain: form === 'explain' };
+    setAnswer(await post('/v1/graph', { query }));
+  });
+  const place = error && axqlErrorPosition(error.message, axql);
+  useEffect(() => { if (place) { box.current?.focus(); box.current?.setSelectionRange(place.start, place.end); } }, [error]);
+  return html`<${Section} title="AxQL">
+    <form onSubmit=${(event) => { event.preventDefault(); ask(); }} class="form-box">
+      <${Field} label=${t('axql_label')} hint=${t('axql_hint')}>${(id, hint) => html`<textarea id=${id} ref=${box} class="code-box" rows="4" spellcheck="false" aria-describedby=${hint}
+        aria-invalid=${error ? 'true' : undefined} value=${axql} onInput=${(event) => setAxql(event.target.value)}
+        onKeyDown=${(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } }}></textarea>`}<//>
+      ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0" aria-label=${t('axql_error_place')}><bdi>${axql.slice(0, place.start)}<mark>${axql.slice(place.start, place.end) || ' '}</mark>${axql.slice(place.end)}</bdi></pre>`}<//>`}
+      <div class="button-row"><button type="submit" class="button button-primary" disabled=${busy || !axql.trim()}>${t('axql_run')}</button>
+        <select aria-label=${t('axql_form')} value=${form} onChange=${(event) => setForm(event.target.value)}>${['run', 'explain', 'elaborate'].map((name) => html`<option key=${name} value=${name}>${t(`axql_form_${name}`)}</option>`)}</select></div></form>
+    <h3>${t('axql_examples')}</h3><ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}><button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
+    <${Disclosure} title=${t('axql_grammar')}>${() => html`<${Grammar} />`}<//>
+    <div role="status">${busy ? t('loading') : answer?.rows && tn('axql_rows', answer.rows.length)}${!busy && answer?.truncated && ` ${t('axql_truncated')}`}</div>
+    ${answer && html`<${QueryAnswer} answer=${answer} showEntity=${showEntity} />`}
+  <//>`;
+}
+
+/** The place of an error like "position 11: found `wher`, expected `where`"; positions count characters from 1. */
+export function axqlErrorPosition(message, axql) {
+  const position = Number(/position (\d+)/.exec(message)?.[1]);
+  if (!position) return null;
+  const start = [...axql].slice(0, position - 1).join('').length;
+  const found = /found `([^`]+)`/.exec(message)?.[1];
+  const length = found && axql.startsWith(found, start) ? found.length : 1;
+  return { start, end: Math.min(axql.length, start + length) };
+}
+
+function Grammar() {
+  const help = useLoad(({ signal }) => tool('axql_help', {}, { signal }), []);
+  return html`<${LoadState} request=${help} />${help.data && html`<pre class="grammar" tabindex="0" aria-label=${t('axql_grammar')}>${visibleText(help.data.grammar || JSON.stringify(help.data, null, 2))}</pre>`}`;
+}
+
+function QueryAnswer({ answer, showEntity }) {
+  const extra = Object.entries(answer).filter(([name]) => !['vars', 'rows', 'truncated'].includes(name));
+  return html`${answer.rows?.length > 0 && html`<${DataTable} label=${t('axql_results')} rows=${answer.rows} columns=${answer.vars.map((name) => ({ name, title: name, cell: (row) => {
+      const value = row[name];
+      if (value?.id !== undefined && value.entity_type) return html`<${EntityButton} entity=${value} onClick=${() => showEntity(value.id)} />`;
+      return html`<bdi>${visibleText(typeof value === 'object' ? JSON.stringify(value) : value)}</bdi>`;
+    } }))} />`}
+    ${extra.map(([name, value]) => html`<${Disclosure} key=${name} title=${visibleText(name)} open=${true}><pre class="grammar" tabindex="0" aria-label=${visibleText(name)}>${visibleText(typeof value === 'string' ? value : JSON.stringify(value, null, 2))}</pre><//>`)}`;
+}

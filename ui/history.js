@@ -1,0 +1,109 @@
+/** Searches that were asked before, and those that were saved under a name. */
+import { html, useCallback, useEffect, useState } from './vendor/preact-htm.js';
+import { get, post } from './api.js';
+import { t } from './i18n.js';
+import { Button, Dialog, Message, formatDate, visibleText } from './components.js';
+import { activeFilters } from './facets.js';
+
+const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'owner', 'lang', 'sort', 'similar'];
+
+/** The part of the address that makes up a search, as the text that is kept. */
+export function searchString(params) {
+  const pairs = new URLSearchParams();
+  for (const name of SAVED_PARAMS) if (params[name]) pairs.set(name, params[name]);
+  return pairs.toString();
+}
+
+/** The parameters of a kept search. */
+export function paramsOfSearch(query) {
+  return Object.fromEntries(new URLSearchParams(query));
+}
+
+/** A kept search in words: its query and its filters. */
+export function searchLabel(query) {
+  const params = paramsOfSearch(query);
+  return [params.q, ...activeFilters(params).map((filter) => filter.label)].filter(Boolean).join(' \u00b7 ');
+}
+
+/** History and saved searches, with functions that change them; an error of any of them is kept in `error`. */
+export function useSearches(session) {
+  const [searches, setSearches] = useState({ history: [], saved: [] });
+  const [error, setError] = useState(null);
+  const load = useCallback(async () => {
+    try {
+      setSearches(await get('/v1/searches'));
+      setError(null);
+    } catch (failure) {
+      setError(failure);
+    }
+  }, []);
+  const change = useCallback(async (path, body) => {
+    try {
+      await post(path, body);
+      await load();
+      return true;
+    } catch (failure) {
+      setError(failure);
+      return false;
+    }
+  }, [load]);
+  useEffect(() => { load(); }, [session]);
+  return {
+    ...searches,
+    error,
+    remember: (query) => change('/v1/searches', { query }),
+    save: (name, query) => change('/v1/searches/save', { name, query }),
+    remove: (which) => change('/v1/searches/remove', which),
+  };
+}
+
+function SearchRow({ label, detail, onOpen, onRemove }) {
+  return html`<li class="search-row">
+    <button type="button" class="search-row-open" onClick=${onOpen}>
+      <bdi class="search-row-label">${visibleText(label, true)}</bdi><span class="search-row-detail">${detail}</span></button>
+    <${Button} icon="trash" label=${t('remove_search', { name: visibleText(label, true) })} variant="plain" onClick=${onRemove} /></li>`;
+}
+
+/** Saved searches as links of the start page. */
+export function SavedSearches({ searches, onOpen }) {
+  if (!searches.saved.length) return null;
+  return html`<section class="saved-searches" aria-labelledby="saved-title">
+    <h2 id="saved-title">${t('saved_searches')}</h2>
+    <ul>${searches.saved.map(({ name, query }) => html`<li key=${name}>
+      <button type="button" class="chip" title=${visibleText(searchLabel(query), true)} onClick=${() => onOpen(paramsOfSearch(query))}>
+        <bdi class="chip-label">${visibleText(name, true)}</bdi></button></li>`)}</ul></section>`;
+}
+
+function SaveForm({ current, searches }) {
+  const [name, setName] = useState('');
+  if (!current) return null;
+  const save = async (event) => {
+    event.preventDefault();
+    if (name.trim() && await searches.save(name.trim(), current)) setName('');
+  };
+  return html`<form class="save-form" onSubmit=${save}>
+    <label class="field"><span>${t('save_name', { search: visibleText(searchLabel(current), true) })}</span>
+      <input value=${name} maxlength="120" onInput=${(event) => setName(event.target.value)} /></label>
+    <button type="submit" class="button button-primary" disabled=${!name.trim()}>${t('save')}</button></form>`;
+}
+
+/** The dialog with saved searches and the history; `current` is the search that can be saved. */
+export function HistoryDialog({ searches, current, onOpen, onClose }) {
+  const open = (query) => {
+    onClose();
+    onOpen(paramsOfSearch(query));
+  };
+  return html`<${Dialog} title=${t('history_title')} onClose=${onClose} class="history-dialog">
+    ${searches.error && html`<${Message} kind="error" error=${searches.error} />`}
+    <${SaveForm} current=${current} searches=${searches} />
+    <h3>${t('saved_searches')}</h3>
+    ${searches.saved.length === 0 && html`<p class="muted">${t('saved_none')}</p>`}
+    <ul class="search-rows">${searches.saved.map(({ name, query }) => html`<${SearchRow} key=${name} label=${name}
+      detail=${searchLabel(query)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ name })} />`)}</ul>
+    <h3>${t('history')}</h3>
+    ${searches.history.length === 0 && html`<p class="muted">${t('history_none')}</p>`}
+    <ul class="search-rows">${searches.history.map(({ query, time_ms: time }) => html`<${SearchRow} key=${query}
+      label=${searchLabel(query)} detail=${formatDate(time, true)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ query })} />`)}</ul>
+    ${searches.history.length > 0 && html`<${Button} icon="trash" onClick=${() => searches.remove({ all: true })}>${t('history_clear')}<//>`}
+  <//>`;
+}

@@ -1,0 +1,318 @@
+/** The shell of the page: session, router, navigation, login, banner, help. */
+import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
+import { get, post, onSessionEnd, onConnection, setCsrfToken, isAbort } from './api.js';
+import { t, tn, loadTexts, onLanguage } from './i18n.js';
+import { Button, Dialog, Icon, Message, Toast, formatNumber } from './components.js';
+import { SearchView } from './search.js';
+
+const STATUS_INTERVAL_MS = 10000;
+
+/** Views that are loaded when they are first shown; a module that is missing breaks only its view. */
+const VIEWS = {
+  '/ui/status': { load: () => import('./status.js').then((module) => module.StatusView), title: 'nav_status' },
+  '/ui/graph': { load: () => import('./graph.js').then((module) => module.GraphView), title: 'nav_graph' },
+  '/ui/corpus': { load: () => import('./corpus.js').then((module) => module.CorpusView), title: 'nav_corpus' },
+  '/ui/settings': { load: () => import('./settings.js').then((module) => module.SettingsView), title: 'nav_settings' },
+  '/ui/setup': { load: () => import('./setup.js').then((module) => module.SetupView), title: 'nav_setup' },
+};
+const NAVIGATION = ['/ui/', '/ui/status', '/ui/graph', '/ui/corpus', '/ui/settings'];
+
+function readLocation() {
+  const path = location.pathname === '/ui' ? '/ui/' : location.pathname;
+  return { path, params: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+/** Writes an address of the page, without empty parameters. */
+function addressOf(path, params) {
+  const pairs = new URLSearchParams();
+  for (const [name, value] of Object.entries(params || {})) {
+    if (value !== null && value !== undefined && value !== '') pairs.set(name, value);
+  }
+  const query = pairs.toString();
+  return query ? `${path}?${query}` : path;
+}
+
+/** The place of the page, which the address bar holds: `[{path, params}, navigate]`. */
+function useRouter() {
+  const [place, setPlace] = useState(readLocation);
+  useEffect(() => {
+    const restore = () => setPlace(readLocation());
+    addEventListener('popstate', restore);
+    return () => removeEventListener('popstate', restore);
+  }, []);
+  const navigate = useCallback((path, params, { replace = false } = {}) => {
+    const address = addressOf(path, params);
+    if (address !== location.pathname + location.search) {
+      history[replace ? 'replaceState' : 'pushState'](null, '', address);
+    }
+    setPlace(readLocation());
+  }, []);
+  return [place, navigate];
+}
+
+/** Logs in with the one-time code of the fragment, or finds the session of the cookie. */
+async function startSession() {
+  const code = new URLSearchParams(location.hash.slice(1)).get('code');
+  if (code) {
+    // The code must not stay in the address bar or in the history.
+    history.replaceState(null, '', location.pathname + location.search);
+    try {
+      return await post('/ui/session', { code });
+    } catch (error) {
+      // A code that was used before (a reload) does no harm while the session of the cookie is still there.
+      return get('/ui/session').catch(() => { throw Object.assign(error, { ofCode: true }); });
+    }
+  }
+  return get('/ui/session');
+}
+
+/** The session: `undefined` while it is looked for, `null` if there is none. */
+function useSession() {
+  const [session, setSession] = useState(undefined);
+  const [ended, setEnded] = useState(false);
+  const sessionRef = useRef(null);
+  sessionRef.current = session;
+  const [error, setError] = useState(null);
+  const accept = useCallback((next) => {
+    setCsrfToken(next.csrf);
+    setSession(next);
+    setEnded(false);
+    setError(null);
+  }, []);
+  const find = useCallback(() => startSession().then(accept, (failure) => {
+    if (failure.status !== 401 || failure.ofCode) setError(failure);
+    if (failure.status !== 0) setSession((old) => old || null);
+  }), []);
+  useEffect(() => { find(); }, []);
+  useEffect(() => onSessionEnd(() => setEnded(true)), []);
+  useEffect(() => onConnection((isAway) => {
+    if (isAway) return;
+    if (sessionRef.current) {
+      // A new object makes the views ask again for what failed while the daemon was away.
+      setSession({ ...sessionRef.current });
+    } else {
+      find();
+    }
+  }), []);
+  return { session, ended, error, accept };
+}
+
+/** The status of the daemon, read every ten seconds while the page is visible and has a session. */
+function useStatus(session, ended) {
+  const [status, setStatus] = useState(null);
+  useEffect(() => {
+    if (!session || ended) return undefined;
+    const controller = new AbortController();
+    const read = () => {
+      if (document.visibilityState !== 'visible') return;
+      get('/v1/status', null, { signal: controller.signal }).then(setStatus, (error) => {
+        // A daemon that is away has the banner, an ended session has the login: nothing else to show here.
+        if (!isAbort(error) && error.status !== 0 && error.status !== 401) setStatus({ error });
+      });
+    };
+    read();
+    const timer = setInterval(read, STATUS_INTERVAL_MS);
+    document.addEventListener('visibilitychange', read);
+    return () => {
+      controller.abort();
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', read);
+    };
+  }, [session, ended]);
+  return status;
+}
+
+function LoginForm({ accept, error: firstError }) {
+  const [key, setKey] = useState('');
+  const [error, setError] = useState(firstError);
+  const [busy, setBusy] = useState(false);
+  const logIn = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      accept(await post('/ui/session', { key: key.trim() }));
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return html`<form class="login-form" onSubmit=${logIn}>
+    <p>${t('login_explain')}</p>
+    <pre class="command" tabindex="0" aria-label=${t('login_command')}>vic ui</pre>
+    <label class="field"><span>${t('login_key')}</span>
+      <input type="password" autocomplete="off" spellcheck="false" value=${key} onInput=${(event) => setKey(event.target.value)} /></label>
+    ${error && html`<${Message} kind="error" error=${error} />`}
+    <button type="submit" class="button button-primary" disabled=${busy || !key.trim()}>${t('login_submit')}</button>
+  </form>`;
+}
+
+/** A short sentence on the state of the index, which leads to the status view. */
+function StatusBadge({ status, navigate }) {
+  if (!status || status.error) return null;
+  const { found, indexed } = status.coverage;
+  const running = status.running_jobs.find((job) => job.state === 'running');
+  let kind = 'good';
+  let text = tn('badge_files', indexed);
+  if (status.degraded.length > 0) {
+    kind = 'warning';
+    text = t('badge_degraded');
+  } else if (status.paused) {
+    kind = 'paused';
+    text = t('badge_paused');
+  } else if (running) {
+    kind = 'running';
+    text = t('badge_running', { indexed: formatNumber(indexed), found: formatNumber(found) });
+  }
+  const title = [t('badge_title', { indexed: formatNumber(indexed), found: formatNumber(found) }), ...status.degraded].join('\n');
+  return html`<a class=${`badge badge-${kind}`} href="/ui/status" title=${title}
+    onClick=${(event) => { event.preventDefault(); navigate('/ui/status'); }}>
+    <span class="badge-dot" aria-hidden="true"></span>${text}</a>`;
+}
+
+function Navigation({ place, navigate, status, onHelp }) {
+  // From another view, "Search" leads back to the search that was left.
+  const lastSearch = useRef({});
+  if (place.path === '/ui/') lastSearch.current = place.params;
+  const go = (event, path) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    if (path === '/ui/' && place.path === '/ui/') navigate(path, {});
+    else navigate(path, path === '/ui/' ? lastSearch.current : {});
+  };
+  return html`<header class="topbar">
+    <a class="brand" href="/ui/" onClick=${(event) => { event.preventDefault(); navigate('/ui/', {}); }}>
+      <span class="brand-mark" aria-hidden="true"><${Icon} name="search" size=${14} /></span>vic</a>
+    <nav class="topnav" aria-label=${t('nav_label')}>
+      ${NAVIGATION.map((path) => html`<a key=${path} href=${path} aria-current=${place.path === path ? 'page' : undefined}
+        onClick=${(event) => go(event, path)}>${t(VIEWS[path]?.title || 'nav_search')}</a>`)}
+    </nav>
+    <${StatusBadge} status=${status} navigate=${navigate} />
+    <${Button} icon="help" label=${t('help_title')} variant="plain" onClick=${onHelp} />
+  </header>`;
+}
+
+const HELP_KEYS = [
+  ['/', 'key_focus'], ['Enter', 'key_enter'], ['↑ ↓', 'key_arrows'], ['Enter', 'key_enter_hit'], ['Esc', 'key_escape'],
+  ['Space', 'key_space'], ['n', 'key_next'], ['Shift+N', 'key_previous'], ['w', 'key_why'],
+  ['Alt+↓', 'key_suggestions'], ['Home End', 'key_home_end'], ['?', 'key_help'],
+];
+const HELP_OPERATORS = ['"…"', '+…', '-…', 'ext:pdf', 'name:', 'path:', 'lang:rust', 'after:2026-03', 'before:7d', 'size:>5MB', 'owner:anna'];
+
+function HelpDialog({ onClose }) {
+  return html`<${Dialog} title=${t('help_title')} onClose=${onClose} class="help-dialog">
+    <h3>${t('help_keys')}</h3>
+    <dl class="key-list">${HELP_KEYS.map(([key, text]) => html`<div key=${text}><dt><kbd>${key}</kbd></dt><dd>${t(text)}</dd></div>`)}</dl>
+    <h3>${t('help_operators')}</h3>
+    <p class="operator-list">${HELP_OPERATORS.map((operator) => html`<code key=${operator}>${operator}</code> `)}</p>
+    <p>${t('help_operators_explain')}</p>
+  <//>`;
+}
+
+/** Loads the module of a view and renders it; an error of loading is shown in its place. */
+function LazyView({ path, ...props }) {
+  const [loaded, setLoaded] = useState({});
+  useEffect(() => {
+    let current = true;
+    VIEWS[path].load().then(
+      (View) => current && setLoaded({ path, View }),
+      (error) => current && setLoaded({ path, error }),
+    );
+    return () => { current = false; };
+  }, [path]);
+  if (loaded.path !== path) return html`<main id="main" class="view"><p role="status">${t('loading')}</p></main>`;
+  if (loaded.error || !loaded.View) {
+    return html`<main id="main" class="view"><h1>${t(VIEWS[path].title)}</h1>
+      <${Message} kind="error" error=${loaded.error || new Error(path)}>${t('view_failed')}<//></main>`;
+  }
+  return html`<${ViewMain} key=${path} View=${loaded.View} ...${props} />`;
+}
+
+/** Views that bring their own `main` are rendered as they are; the views of the other files are wrapped in one. */
+function ViewMain({ View, ...props }) {
+  const [error] = useErrorBoundary();
+  if (error) return html`<main id="main" class="view"><${Message} kind="error" error=${error}>${t('view_failed')}<//></main>`;
+  return html`<main id="main" class="view" tabindex="-1"><${View} ...${props} /></main>`;
+}
+
+function isTextField(element) {
+  return Boolean(element?.closest('input, textarea, select, [contenteditable]'));
+}
+
+/** `?` opens the help and `/` goes to the search box, from every view. */
+function useGlobalKeys({ openHelp, focusSearch }) {
+  useEffect(() => {
+    const onKey = (event) => {
+      if (isTextField(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (document.querySelector('dialog[open]')) return;
+      if (event.key === '?') openHelp();
+      else if (event.key === '/') focusSearch();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, [openHelp, focusSearch]);
+}
+
+function DaemonBanner() {
+  const [away, setAway] = useState(false);
+  useEffect(() => onConnection(setAway), []);
+  return html`<div role="alert" class="banner-region">${away && html`<div class="banner">
+    <${Icon} name="warning" /><span>${t('daemon_away')}</span></div>`}</div>`;
+}
+
+function useLanguageRerender() {
+  const [, setName] = useState('');
+  useEffect(() => onLanguage(setName), []);
+}
+
+function App() {
+  useLanguageRerender();
+  const [place, navigate] = useRouter();
+  const { session, ended, error, accept } = useSession();
+  const status = useStatus(session, ended);
+  const [help, setHelp] = useState(false);
+  const openHelp = useCallback(() => setHelp(true), []);
+  const focusSearch = useCallback(() => {
+    if (!document.getElementById('search-box')) navigate('/ui/', {});
+    // The search view may have to be rendered first.
+    setTimeout(() => document.getElementById('search-box')?.select(), 30);
+  }, [navigate]);
+  const openPreview = useCallback((target) => navigate('/ui/', previewParams(target)), [navigate]);
+  useGlobalKeys({ openHelp, focusSearch });
+  const viewName = place.path === '/ui/' ? place.params.q || t('nav_search') : t(VIEWS[place.path]?.title || 'nav_search');
+  useEffect(() => { document.title = `${viewName} - vic`; }, [viewName]);
+  if (session === undefined && !error) return html`<${DaemonBanner} /><main class="view"><p role="status">${t('loading')}</p></main>`;
+  if (!session) return html`<${DaemonBanner} /><${LoginPage} accept=${accept} error=${error} />`;
+  const props = { session, navigate, openPreview, params: place.params, status };
+  return html`<a class="skip-link" href="#main" onClick=${skipToMain}>${t('skip_to_content')}</a>
+    <${Navigation} place=${place} navigate=${navigate} status=${status} onHelp=${openHelp} />
+    <${DaemonBanner} />
+    ${VIEWS[place.path] ? html`<${LazyView} path=${place.path} ...${props} />` : html`<${SearchView} ...${props} />`}
+    ${help && html`<${HelpDialog} onClose=${() => setHelp(false)} />`}
+    ${ended && html`<${Dialog} title=${t('session_ended')}><${LoginForm} accept=${accept} /><//>`}
+    <${Toast} />`;
+}
+
+function LoginPage({ accept, error }) {
+  return html`<main id="main" class="view login"><h1>${t('login_title')}</h1>
+    <${LoginForm} accept=${accept} error=${error} /></main>`;
+}
+
+function skipToMain(event) {
+  event.preventDefault();
+  const main = document.getElementById('main');
+  main.setAttribute('tabindex', '-1');
+  main.focus();
+}
+
+/** The parameters of the address that open the preview of a file at a place. */
+function previewParams({ path, page, lines, sheet, cell, part, member, query }) {
+  return { file: path, page, lines, sheet, cell, part, member, marks: query };
+}
+
+// The chosen theme is applied before the first rendering; without the module the system's colours stay.
+await Promise.allSettled([loadTexts(), import('./theme.js')]);
+render(html`<${App} />`, document.getElementById('app'));

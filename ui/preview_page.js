@@ -1,0 +1,102 @@
+/** The preview of a page as a picture, with frames around the words of the query; for PDF files and images. */
+import { html, useEffect, useState } from './vendor/preact-htm.js';
+import { post, isAbort, ApiError } from './api.js';
+import { t } from './i18n.js';
+import { Button, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { BlocksView } from './preview_text.js';
+
+const MIN_WIDTH = 200;
+const MAX_WIDTH = 2400;
+const WIDTH_STEP = 200;
+const FIND_DELAY_MS = 200;
+
+/** The width of the picture in device pixels, in steps, so that a small change of the window loads no new one. */
+function pictureWidth(element) {
+  const wanted = (element?.clientWidth || 800) * (globalThis.devicePixelRatio || 1);
+  return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, Math.ceil(wanted / WIDTH_STEP) * WIDTH_STEP));
+}
+
+/** What the daemon knows of a page; an older request never replaces a newer one. */
+function usePage(path, page, query) {
+  const [state, setState] = useState({ info: null, error: null });
+  useEffect(() => {
+    const controller = new AbortController();
+    const timer = setTimeout(() => post('/v1/page', { path, page, query, width: pictureWidth(document.getElementById('preview')) }, { signal: controller.signal }).then(
+      (info) => setState({ info, error: null }),
+      (error) => !isAbort(error) && setState({ info: null, error }),
+    ), state.info ? FIND_DELAY_MS : 0);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [path, page, query]);
+  return state;
+}
+
+function PageNavigation({ page, pages, setPage }) {
+  const [typed, setTyped] = useState(null);
+  if (pages < 2) return null;
+  const goTo = (event) => {
+    event.preventDefault();
+    const wanted = Number(typed);
+    if (wanted >= 1 && wanted <= pages) setPage(Math.floor(wanted));
+    setTyped(null);
+  };
+  return html`<form class="page-navigation" aria-label=${t('page_navigation')} onSubmit=${goTo}>
+    <${Button} icon="left" label=${t('previous_page')} variant="plain" disabled=${page <= 1} onClick=${() => setPage(page - 1)} />
+    <label><span class="visually-hidden">${t('page_number')}</span>
+      <input inputmode="numeric" size="3" value=${typed ?? page} onInput=${(event) => setTyped(event.target.value)} onBlur=${() => setTyped(null)} /></label>
+    <span>${t('of_pages', { pages: formatNumber(pages) })}</span>
+    <${Button} icon="right" label=${t('next_page')} variant="plain" disabled=${page >= pages} onClick=${() => setPage(page + 1)} />
+  </form>`;
+}
+
+/** Asks for the reason why a picture was not made: an `img` element does not tell it. */
+async function pictureError(address) {
+  try {
+    const response = await fetch(address, { credentials: 'same-origin' });
+    if (response.ok) return new Error(t('picture_unreadable'));
+    const { error } = await response.json();
+    return new ApiError({ status: response.status, ...error });
+  } catch (error) {
+    return error;
+  }
+}
+
+function PagePicture({ info, name, onError }) {
+  const [address, setAddress] = useState(null);
+  useEffect(() => setAddress(`${info.picture}&width=${pictureWidth(document.getElementById('preview'))}`), [info.picture]);
+  const percent = (fraction) => `${fraction * 100}%`;
+  return html`<div class="page-picture" style=${{ aspectRatio: `${info.width} / ${info.height}` }}>
+    ${address && html`<img src=${address} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
+      onError=${() => pictureError(address).then(onError)} />`}
+    ${info.frames.map((frame, index) => html`<span key=${index} class="frame" data-target=${index === 0 ? '' : undefined} style=${{
+      left: percent(frame.left), top: percent(frame.top), width: percent(frame.right - frame.left), height: percent(frame.bottom - frame.top) }}></span>`)}
+  </div>`;
+}
+
+/**
+ * A page of a file, as a picture or (switched, or if there is no picture) as text.
+ * @param {{path: string, target: object, find: string, asText: boolean, registerMore: Function}} props
+ */
+export function PageView({ path, target, find, asText, registerMore }) {
+  const [page, setPage] = useState(target.anchor.page || 1);
+  const [failure, setFailure] = useState(null);
+  const { info, error } = usePage(path, page, find || target.query);
+  useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);
+  useEffect(() => setFailure(null), [path, page]);
+  // Where the file cannot be read at all, its text cannot be shown instead.
+  if (error && [0, 401, 403, 404].includes(error.status)) return html`<${ReadError} error=${error} />`;
+  const problem = error || failure || (info?.problem ? new Error(info.problem) : null);
+  const showText = asText || problem;
+  const pages = info?.pages || 1;
+  return html`<div class="page-view">
+    <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
+    ${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`}
+    ${!showText && !info && html`<p class="muted" role="status">${t('loading')}</p>`}
+    ${!showText && info && html`<${PagePicture} info=${info} name=${path.split('/').pop()} onError=${setFailure} />
+      ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
+      ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}
+    ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore} />`}
+  </div>`;
+}

@@ -1,0 +1,145 @@
+/** The list of hits: one option per file, with its place, passage, further passages and the reasons. */
+import { html, useCallback, useState } from './vendor/preact-htm.js';
+import { t, tn, hasText } from './i18n.js';
+import { Icon, Marked, VirtualList, formatBytes, formatDate, formatNumber, kindIcon, useDebounce, visibleText } from './components.js';
+import { useMarks, sliceRanges } from './marks.js';
+
+/** Typical heights of a hit with and without a passage: good estimates save corrections while scrolling. */
+const HEIGHT_WITH_PASSAGE = 132;
+const HEIGHT_WITHOUT_PASSAGE = 63;
+const MARKS_DELAY_MS = 80;
+const SHOWN_WINDOWS = 3;
+const SNIPPET_LEAD = 140;
+
+/** One string that names a hit: the file and, for an archive, the member. */
+export function hitKey(hit) {
+  return `${hit.metadata.absolute_path}\n${hit.metadata.anchor?.member || ''}`;
+}
+
+/** A row of `/v1/files` in the shape of a hit, so that lists and searches are shown by the same code. */
+export function fileAsHit(file) {
+  const relative = file.path.startsWith(`${file.root}/`) ? file.path.slice(file.root.length + 1) : file.path;
+  return {
+    path: relative, score: null, tier: 'L0', excerpt: '', reasoning: '',
+    metadata: { ...file, absolute_path: file.path, name: file.path.split('/').pop(), anchor: {} },
+  };
+}
+
+/** Where in its file a passage lies, in words: "page 3", "lines 10-20", "sheet Budget, A2:G2". */
+export function placeText(anchor) {
+  if (!anchor) return '';
+  const parts = [];
+  if (anchor.member) parts.push(anchor.member);
+  if (anchor.part) parts.push(anchor.part);
+  if (anchor.page) parts.push(t('place_page', { page: anchor.page }));
+  if (anchor.sheet) parts.push(t('place_sheet', { sheet: anchor.sheet }));
+  if (anchor.cell) parts.push(anchor.cell);
+  if (anchor.line_start) {
+    const same = !anchor.line_end || anchor.line_end === anchor.line_start;
+    parts.push(same ? t('place_line', { line: anchor.line_start }) : t('place_lines', { from: anchor.line_start, to: anchor.line_end }));
+  }
+  if (anchor.symbol) parts.push(anchor.symbol);
+  return parts.join(', ');
+}
+
+/** Cuts the start of a long passage, so that its first mark is among the lines that are shown. */
+function snippet(text, ranges) {
+  const first = ranges[0]?.[0] ?? 0;
+  if (first < SNIPPET_LEAD * 1.5) return { text, ranges };
+  const space = text.indexOf(' ', first - SNIPPET_LEAD);
+  const start = space >= 0 && space < first ? space + 1 : first;
+  const shifted = sliceRanges(ranges, start, text.length).map(([from, to]) => [from + 2, to + 2]);
+  return { text: `\u2026 ${text.slice(start)}`, ranges: shifted };
+}
+
+function Passage({ text, ranges, className }) {
+  const shown = snippet(text, ranges);
+  return html`<div class=${className}><${Marked} ...${shown} /></div>`;
+}
+
+function HitHead({ hit, rangesOf }) {
+  const { metadata } = hit;
+  const place = placeText(metadata.anchor);
+  return html`<div class="hit-head">
+      <span class="hit-name"><${Marked} text=${metadata.name} ranges=${rangesOf(metadata.name)} oneLine /></span>
+      ${place && html`<span class="hit-place"><bdi>${visibleText(place, true)}</bdi></span>`}
+      ${metadata.state && metadata.state !== 'indexed' && html`<span class="tag">${stateText(metadata)}</span>`}
+      ${['moved', 'changed'].includes(metadata.citation) && html`<span class="tag">${t(`citation_${metadata.citation}`)}</span>`}
+    </div>
+    <div class="hit-facts"><span class="hit-path"><${Marked} text=${hit.path} ranges=${rangesOf(hit.path)} oneLine /></span>
+      <span>${formatDate(metadata.modified)}</span><span>${formatBytes(metadata.size)}</span></div>`;
+}
+
+function stateText({ state, reason }) {
+  const key = `state_${state}`;
+  return [hasText(key) ? t(key) : state, reason].filter(Boolean).join(': ');
+}
+
+/** The reason of a hit in words, with the tier that found it. */
+function Why({ hit }) {
+  return html`<div class="hit-why"><span class="tag" title=${t(`tier_${hit.tier}`)}>${hit.tier}</span>
+    ${hit.score !== null && html`<span class="hit-score">${formatNumber(hit.score, 3)}</span>`}
+    <bdi>${visibleText(hit.reasoning || t('why_none'))}</bdi>
+    ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>`;
+}
+
+function Hit({ hit, index, total, selected, showWhy, rangesOf }) {
+  const windows = hit.metadata.windows || [];
+  return html`<div role="option" id=${`hit-${index}`} aria-selected=${String(selected)} aria-posinset=${index + 1} aria-setsize=${total}
+    class=${`hit${selected ? ' hit-selected' : ''}${hit.metadata.weak ? ' hit-is-weak' : ''}`}>
+    <span class=${`hit-icon kind-${hit.metadata.kind}`}><${Icon} name=${kindIcon(hit.metadata.kind)} size=${18} /></span>
+    <div class="hit-body">
+      <${HitHead} hit=${hit} rangesOf=${rangesOf} />
+      ${hit.excerpt && html`<${Passage} className="hit-passage" text=${hit.excerpt} ranges=${rangesOf(hit.excerpt)} />`}
+      ${windows.slice(0, SHOWN_WINDOWS).map((item, number) => html`<div key=${number} class="hit-window" data-window=${number}>
+        <span class="hit-window-place"><bdi>${visibleText(item.place || placeText(item.anchor), true)}</bdi></span>
+        <${Passage} className="hit-window-text" text=${item.excerpt} ranges=${rangesOf(item.excerpt)} /></div>`)}
+      ${windows.length > SHOWN_WINDOWS && html`<div class="hit-more">${tn('more_passages', windows.length - SHOWN_WINDOWS)}</div>`}
+      ${showWhy && html`<${Why} hit=${hit} />`}
+    </div></div>`;
+}
+
+/** The texts of the rendered hits that may hold marks. */
+function markedTexts(hits, [first, last]) {
+  return hits.slice(first, last + 1).flatMap((hit) => [
+    hit.metadata.name, hit.path, hit.excerpt,
+    ...(hit.metadata.windows || []).slice(0, SHOWN_WINDOWS).map((item) => item.excerpt),
+  ]);
+}
+
+/**
+ * The result list.
+ * @param {object} props
+ * @param {object[]} props.hits in the order in which they are shown
+ * @param {number} props.total of all hits, loaded or not
+ * @param {string} props.query whose words are marked
+ * @param {boolean} props.isBegun whether the last word of the query is still being typed
+ * @param {number} props.selected index, or -1
+ * @param {(index: number, options?: {window?: number, open?: boolean}) => void} props.onSelect
+ * @param {boolean} props.showWhy for the selected hit
+ * @param {(event: KeyboardEvent) => void} props.onKeyDown keys that move or act on the selection
+ * @param {() => void} props.onNearEnd loads more hits
+ * @param {string} props.resetKey changes with the request, and brings the list back to its top
+ * @param {any} props.header scrolls above the hits
+ */
+export function Results({ hits, total, query, isBegun, selected, onSelect, showWhy, onKeyDown, onNearEnd, resetKey, header }) {
+  const [newestRange, setRange] = useState([0, 12]);
+  // Rows that fly by need no marks.
+  const range = useDebounce(newestRange, MARKS_DELAY_MS);
+  const rangesOf = useMarks(query, markedTexts(hits, range), isBegun);
+  const onRange = useCallback((first, last) => setRange([first, last]), []);
+  const onClick = (event) => {
+    const row = event.target.closest('[data-index]');
+    if (!row || String(getSelection()).length > 0) return;
+    const passage = event.target.closest('[data-window]');
+    onSelect(Number(row.dataset.index), { window: passage ? Number(passage.dataset.window) : undefined, open: true });
+  };
+  const renderItem = (index) => html`<${Hit} hit=${hits[index]} index=${index} total=${total} selected=${index === selected}
+    showWhy=${showWhy && index === selected} rangesOf=${rangesOf} />`;
+  const listProps = hits.length ? {
+    id: 'results', role: 'listbox', tabindex: 0, 'aria-label': t('results_label'), onClick, onKeyDown,
+    'aria-activedescendant': selected >= 0 ? `hit-${selected}` : undefined,
+  } : { id: 'results', role: undefined };
+  return html`<${VirtualList} count=${hits.length} estimate=${hits[0]?.excerpt ? HEIGHT_WITH_PASSAGE : HEIGHT_WITHOUT_PASSAGE} renderItem=${renderItem} activeIndex=${selected}
+    resetKey=${resetKey} onNearEnd=${onNearEnd} onRange=${onRange} header=${header} listProps=${listProps} />`;
+}

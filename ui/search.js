@@ -1,0 +1,347 @@
+/** The search view: search box, filters, answer, results and preview. */
+import { html, useCallback, useEffect, useMemo, useRef, useState } from './vendor/preact-htm.js';
+import { t, tn } from './i18n.js';
+import { Button, Icon, Message, formatNumber, useDebounce, useMediaQuery, visibleText } from './components.js';
+import { ActiveFilters, Facets, useCounts } from './facets.js';
+import { Results, hitKey } from './results.js';
+import { Answer } from './answer.js';
+import { HistoryDialog, SavedSearches, searchString, useSearches } from './history.js';
+import { Preview, targetOfHit } from './preview.js';
+import { SORT_NAMES, requestOf, sortHits, useCompletions, useResults } from './search_requests.js';
+
+/** Parameters of the address that name a file beside the hits (see `openPreview`). */
+const FILE_PARAMS = ['file', 'page', 'lines', 'sheet', 'cell', 'part', 'member', 'marks'];
+const withoutFile = (params) => Object.fromEntries(Object.entries(params).filter(([name]) => !FILE_PARAMS.includes(name)));
+const PAGE_STEP = 8;
+
+/**
+ * The text of the search box and what was last submitted. The address follows the text: while typing the entry of
+ * the browser's history is replaced, Enter makes a new one and gives the old one its submitted text back.
+ */
+function useQuery(params, navigate) {
+  const [text, setText] = useState(params.q || '');
+  const [submitted, setSubmitted] = useState(params.q || '');
+  const writtenRef = useRef(params.q || '');
+  const submittedParamsRef = useRef(params);
+  useEffect(() => {
+    // The address itself is compared, not `params`: while one types fast, this effect runs for an older rendering,
+    // and must not put its older text back.
+    if ((new URLSearchParams(location.search).get('q') || '') === writtenRef.current) return;
+    writtenRef.current = params.q || '';
+    submittedParamsRef.current = params;
+    setText(params.q || '');
+    setSubmitted(params.q || '');
+  }, [params.q]);
+  // Going back to this search brings its selection and filters back too.
+  if (text === submitted && (params.q || '') === submitted) submittedParamsRef.current = params;
+  const type = (next) => {
+    writtenRef.current = next;
+    setText(next);
+    navigate('/ui/', { ...withoutFile(params), q: next, hit: '', similar: '' }, { replace: true });
+  };
+  const submit = (next = text) => {
+    const nextParams = { ...withoutFile(params), q: next, hit: '', similar: '' };
+    if (submittedParamsRef.current.q !== next) {
+      navigate('/ui/', submittedParamsRef.current, { replace: true });
+      navigate('/ui/', nextParams);
+    }
+    writtenRef.current = next;
+    submittedParamsRef.current = nextParams;
+    setText(next);
+    setSubmitted(next);
+    return nextParams;
+  };
+  return { text, type, submit, isTyping: text !== submitted };
+}
+
+/** Which hit is selected. It is kept by file, so that it stays when hits are added or sorted. */
+function useSelection(hits, resultKey, params, autoSelect) {
+  const [selectedKey, setSelectedKey] = useState(null);
+  const [moved, setMoved] = useState(false);
+  useEffect(() => {
+    // Typing, asking and sorting remove `hit` from the address; it is there after a reload or "back".
+    const hit = hits[Math.min(Number(params.hit || 1) - 1, hits.length - 1)];
+    setSelectedKey(hit && (autoSelect || params.hit) ? hitKey(hit) : null);
+    setMoved(false);
+  }, [resultKey]);
+  const selected = useMemo(() => (selectedKey === null ? -1 : hits.findIndex((hit) => hitKey(hit) === selectedKey)), [hits, selectedKey]);
+  const select = (index) => {
+    const hit = hits[Math.max(0, Math.min(index, hits.length - 1))];
+    if (!hit) return;
+    setSelectedKey(hitKey(hit));
+    setMoved(true);
+  };
+  return { selected, select, moved, setMoved };
+}
+
+function CompletionList({ completions, active, onPick }) {
+  return html`<ul class="completions" id="completions" role="listbox" aria-label=${t('completions_label')}>
+    ${completions.items.map((item, index) => html`<li key=${index} id=${`completion-${index}`} role="option" class="completion"
+      aria-selected=${String(index === active)} onMouseDown=${(event) => { event.preventDefault(); onPick(item); }}>
+      <span class=${`completion-kind completion-${item.kind}`}>${t(`completion_${item.kind}`)}</span>
+      <bdi class="completion-label">${visibleText(item.label, true)}</bdi>
+      <span class="completion-detail"><bdi>${visibleText(item.detail || '', true)}</bdi></span></li>`)}</ul>`;
+}
+
+/** The search box: a combobox whose list holds completions; its arrow keys move the selection of the hits otherwise. */
+function SearchBox({ query, onSubmit, onListKey, onClose, selected, loading }) {
+  const { completions, ask, clear } = useCompletions();
+  const [active, setActive] = useState(-1);
+  const inputRef = useRef(null);
+  useEffect(() => { if (matchMedia('(min-width: 700px)').matches) inputRef.current.focus(); }, []);
+  const pick = (item) => {
+    const next = query.text.slice(0, completions.from) + item.insert + query.text.slice(completions.to);
+    query.type(next);
+    clear();
+    setActive(-1);
+    inputRef.current.focus();
+  };
+  const onInput = (event) => {
+    const { value, selectionStart } = event.target;
+    query.type(value);
+    setActive(-1);
+    if (value) ask(value, selectionStart, true);
+    else clear();
+  };
+  const onCompletionKey = (event) => {
+    const count = completions.items.length;
+    // Index -1 is the text as it was typed.
+    if (event.key === 'ArrowDown') setActive(active + 1 >= count ? -1 : active + 1);
+    else if (event.key === 'ArrowUp') setActive(active < 0 ? count - 1 : active - 1);
+    else if (event.key === 'Escape') clear();
+    else if (event.key === 'Tab' && !event.shiftKey) pick(completions.items[Math.max(active, 0)]);
+    else if (event.key === 'Enter' && active >= 0) pick(completions.items[active]);
+    else return false;
+    return true;
+  };
+  const onKeyDown = (event) => {
+    if (event.isComposing) return;
+    const wantsAll = (event.altKey && event.key === 'ArrowDown') || (event.ctrlKey && event.key === ' ');
+    if (wantsAll) ask(query.text, event.target.selectionStart, false);
+    else if (completions && onCompletionKey(event)) setActive((now) => (event.key === 'Escape' ? -1 : now));
+    else if (event.key === 'Enter') {
+      clear();
+      onSubmit();
+    } else if (event.key === 'Escape') {
+      if (onClose()) query.text ? query.submit('') : inputRef.current.blur();
+    } else if (!onListKey(event)) return;
+    event.preventDefault();
+  };
+  const option = completions && active >= 0 ? `completion-${active}` : undefined;
+  return html`<form role="search" class="search-form" onSubmit=${(event) => event.preventDefault()}>
+    <label class="visually-hidden" for="search-box">${t('search_label')}</label>
+    <span class="search-icon"><${Icon} name="search" size=${18} /></span>
+    <input id="search-box" ref=${inputRef} class="search-box" type="text" role="combobox" autocomplete="off" autocapitalize="off"
+      spellcheck="false" enterkeyhint="search" placeholder=${t('search_placeholder')} value=${query.text} aria-autocomplete="list"
+      aria-expanded=${String(Boolean(completions))} aria-controls=${completions ? 'completions' : 'results'}
+      aria-activedescendant=${option || (!completions && selected >= 0 ? `hit-${selected}` : undefined)}
+      onInput=${onInput} onKeyDown=${onKeyDown} onBlur=${clear} />
+    ${loading && html`<span class="spinner" aria-hidden="true"></span>`}
+    ${query.text && html`<${Button} icon="close" label=${t('clear')} variant="plain" onClick=${() => { query.submit(''); inputRef.current.focus(); }} />`}
+    ${!query.text && html`<kbd class="search-key" aria-hidden="true">/</kbd>`}
+    ${completions && html`<${CompletionList} completions=${completions} active=${active} onPick=${pick} />`}
+  </form>`;
+}
+
+/** "50 of 117 files", told to screen readers when it changes. */
+function ResultCount({ state, counts, request }) {
+  const isStart = request.source === 'recent';
+  const total = isStart ? null : state.total ?? counts?.total ?? null;
+  let text = tn('count_files', state.hits.length);
+  if (state.loading && !state.hits.length) text = t('loading');
+  else if (total !== null && total > state.hits.length) {
+    text = t('count_of', { shown: formatNumber(state.hits.length), total: formatNumber(total) });
+  }
+  else if (total === null && !isStart && !state.done) text = t('count_first', { shown: formatNumber(state.hits.length) });
+  return html`<p class="result-count"><span aria-live="polite">${text}</span>
+    ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
+}
+
+function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }) {
+  return html`<div class="result-toolbar">
+    <${ResultCount} state=${state} counts=${counts} request=${request} />
+    <label class="sort"><span>${t('sort')}</span>
+      <select value=${sort} onChange=${(event) => setParams({ hit: '', sort: event.target.value === 'relevance' ? '' : event.target.value })}>
+        ${SORT_NAMES.map((name) => html`<option key=${name} value=${name}>${t(`sort_${name}`)}</option>`)}</select></label>
+    ${toggles.map(({ icon, label, pressed, onClick }) => html`<${Button} key=${icon} icon=${icon} label=${label} pressed=${pressed} variant="plain" onClick=${onClick} />`)}
+    <${Button} icon="history" label=${t('history_title')} variant="plain" onClick=${onHistory} />
+  </div>`;
+}
+
+/** What stands above the hits and scrolls with them: errors, warnings, the answer or the start page. */
+function ResultHeader({ state, request, searches, status, onQuote, onOpenSearch, retry }) {
+  const isStart = request.source === 'recent';
+  return html`<div class="result-header">
+    ${state.error && html`<${Message} kind="error" error=${state.error}
+      actions=${html`<${Button} icon="refresh" onClick=${retry}>${t('try_again')}<//>`} />`}
+    ${searches.error && html`<${Message} kind="error" error=${searches.error}>${t('searches_failed')}<//>`}
+    ${status?.error && html`<${Message} kind="error" error=${status.error}>${t('status_failed')}<//>`}
+    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
+    ${state.answer && html`<${Answer} answer=${state.answer} onOpen=${onQuote} />`}
+    ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${onOpenSearch} />`}
+    ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
+      <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p></div>`}
+  </div>`;
+}
+
+function StartPage({ status, searches, onOpen }) {
+  const coverage = status?.coverage;
+  return html`<div class="start-page">
+    ${coverage && html`<p class="coverage-line">${t('coverage_line', {
+      indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found), folders: formatNumber(status.roots.length) })}
+      ${coverage.pending > 0 && html` ${tn('coverage_pending', coverage.pending)}`}
+      ${coverage.failed > 0 && html` ${tn('coverage_failed', coverage.failed)}`}</p>`}
+    <${SavedSearches} searches=${searches} onOpen=${onOpen} />
+    <h2>${t('recent_files')}</h2></div>`;
+}
+
+/** The target of the preview: a file of the address, or the selected hit at one of its places. */
+function usePreviewTarget(params, hit, place, query) {
+  return useMemo(() => {
+    if (params.file) {
+      const [from, to] = (params.lines || '').split('-').map(Number);
+      const anchor = {
+        page: Number(params.page) || undefined, line_start: from || undefined, line_end: to || from || undefined,
+        sheet: params.sheet, cell: params.cell, part: params.part, member: params.member,
+      };
+      return { path: params.file, anchor, hit: null, query: params.marks || query };
+    }
+    return hit ? { ...targetOfHit(hit, place?.key === hitKey(hit) ? place : null), query } : null;
+  }, [hit, place, query, ...FILE_PARAMS.map((name) => params[name])]);
+}
+
+const focusById = (id) => setTimeout(() => document.getElementById(id)?.focus(), 120);
+
+/**
+ * The search view.
+ * @param {{session: object, navigate: Function, params: object, status: object|null}} props
+ */
+export function SearchView({ session, navigate, params, status }) {
+  const isWide = useMediaQuery('(min-width: 900px)');
+  const showsFacets = useMediaQuery('(min-width: 1180px)');
+  const [previewOpen, setPreviewOpen] = useState(true);
+  const [overlayOpen, setOverlayOpen] = useState(Boolean(params.file));
+  const [facetsOpen, setFacetsOpen] = useState(false);
+  const [historyOpen, setHistoryOpen] = useState(false);
+  const [showWhy, setShowWhy] = useState(false);
+  const [place, setPlace] = useState(null);
+  const query = useQuery(params, navigate);
+  const searches = useSearches(session);
+  const request = requestOf(query.text, params, query.isTyping);
+  const [state, loadMore, retry] = useResults(request, session);
+  const { counts, error: countsError } = useCounts(
+    { query: request.query || '', filters: request.filters, warehouse_root: request.root || null },
+    request.source === 'search' || request.source === 'files', session);
+  const sort = SORT_NAMES.includes(params.sort) ? params.sort : 'relevance';
+  const hits = useMemo(() => sortHits(state.hits, sort), [state.hits, sort]);
+  const selection = useSelection(hits, `${state.key} ${sort}`, params, request.source !== 'recent');
+  const { selected } = selection;
+  // The marks belong to the hits that are shown, which may be a few letters behind the text of the box.
+  const marksQuery = state.query;
+  // The preview follows a little later, so that typing and holding an arrow key stay smooth.
+  const target = useDebounce(usePreviewTarget(params, hits[selected], place, marksQuery), query.isTyping ? 250 : 60);
+  const setParams = useCallback((changes, options) => navigate('/ui/', { ...withoutFile(params), ...changes }, options), [params]);
+
+  useEffect(() => {
+    if (status && !status.error && status.roots.length === 0 && request.source === 'recent' && !params.file) {
+      navigate('/ui/setup', {}, { replace: true });
+    }
+  }, [status]);
+  useEffect(() => { if (params.file) setOverlayOpen(true); }, [params.file]);
+  useEffect(() => setPlace(null), [state.key]);
+
+  const select = (index, { window: number, open } = {}) => {
+    const hit = hits[Math.max(0, Math.min(index, hits.length - 1))];
+    if (!hit) return;
+    selection.select(index);
+    const passage = number === undefined ? null : hit.metadata.windows[number];
+    setPlace(passage ? { key: hitKey(hit), anchor: passage.anchor, text: passage.excerpt } : null);
+    navigate('/ui/', { ...withoutFile(params), hit: hits.indexOf(hit) + 1 }, { replace: true });
+    if (open) showPreview();
+  };
+  const showPreview = () => {
+    setPreviewOpen(true);
+    setOverlayOpen(true);
+  };
+  const openQuote = (quote) => {
+    const hit = state.hits[quote.hit - 1];
+    if (!hit) return;
+    select(hits.indexOf(hit), { open: true });
+    setPlace({ key: hitKey(hit), anchor: hit.metadata.anchor, text: quote.text });
+  };
+  const submit = () => {
+    if (selection.moved && selected >= 0) {
+      showPreview();
+      focusById('preview');
+      return;
+    }
+    const next = query.submit();
+    selection.setMoved(false);
+    if (next.q?.trim()) searches.remember(searchString(next));
+  };
+  /** Closes what is open; true if nothing was. */
+  const close = () => {
+    if (!isWide && overlayOpen) setOverlayOpen(false);
+    else if (params.file) navigate('/ui/', withoutFile(params));
+    else return true;
+    return false;
+  };
+  const moveBy = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE_STEP, PageUp: -PAGE_STEP };
+  const onMoveKey = (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !(event.key in moveBy) || !hits.length) return false;
+    select(selected < 0 ? 0 : selected + moveBy[event.key]);
+    return true;
+  };
+  const onListKey = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (onMoveKey(event)) { /* The selection was moved. */ } else if (event.key === 'Home') select(0);
+    else if (event.key === 'End') select(hits.length - 1);
+    else if (event.key === 'Enter') {
+      if (selected < 0) select(0);
+      showPreview();
+      focusById('preview');
+    } else if (event.key === ' ') isWide ? setPreviewOpen(!previewOpen) : setOverlayOpen(!overlayOpen);
+    else if (event.key === 'w') setShowWhy(!showWhy);
+    else if (event.key === 'Escape') close() && document.getElementById('search-box').select();
+    else return;
+    event.preventDefault();
+  };
+  const openFolder = (folder) => navigate('/ui/', { under: folder });
+  const openSimilar = (path) => navigate('/ui/', { similar: path });
+  const previewShown = target && (isWide ? previewOpen : overlayOpen);
+  const closePreview = () => {
+    if (params.file) navigate('/ui/', withoutFile(params));
+    else if (isWide) setPreviewOpen(false);
+    setOverlayOpen(false);
+    focusById(hits.length ? 'results' : 'search-box');
+  };
+  const hasFacets = request.source === 'search' || request.source === 'files';
+  const toggles = [
+    !showsFacets && hasFacets && { icon: 'filter', label: t('filters'), pressed: facetsOpen, onClick: () => setFacetsOpen(!facetsOpen) },
+    { icon: 'info', label: t('why_toggle'), pressed: showWhy, onClick: () => setShowWhy(!showWhy) },
+    isWide && { icon: 'text', label: t('preview_toggle'), pressed: previewOpen, onClick: () => setPreviewOpen(!previewOpen) },
+  ].filter(Boolean);
+  const facetsShown = hasFacets && (showsFacets || facetsOpen);
+  const layout = ['search-layout', facetsShown && 'with-facets', previewShown && isWide && 'with-preview'].filter(Boolean).join(' ');
+  return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_title')}</h1>
+    <div class="search-bar">
+      <${SearchBox} query=${query} onSubmit=${submit} onListKey=${onMoveKey} onClose=${close} selected=${selected} loading=${state.loading} />
+      <${ActiveFilters} params=${params} onChange=${(changes) => setParams({ hit: '', ...changes })} /></div>
+    <div class=${layout}>
+      ${facetsShown && html`<${Facets} counts=${counts} error=${countsError} params=${params} onChange=${(changes) => setParams({ hit: '', ...changes })} />`}
+      <section class="result-pane" aria-label=${t('results_label')}>
+        <${Toolbar} state=${state} counts=${counts} request=${request} sort=${sort} setParams=${setParams} toggles=${toggles}
+          onHistory=${() => setHistoryOpen(true)} />
+        <${Results} hits=${hits} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
+          onKeyDown=${onListKey} onNearEnd=${loadMore} resetKey=${`${state.key} ${sort}`}
+          header=${html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} onQuote=${openQuote}
+            onOpenSearch=${(next) => navigate('/ui/', next)} retry=${retry} />`} />
+      </section>
+      ${previewShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${closePreview}
+        isOverlay=${!isWide} onSimilar=${openSimilar} onFolder=${openFolder}
+        onPassage=${(passage) => setPlace({ key: hitKey(target.hit), anchor: passage.anchor, text: passage.excerpt })} />`}
+    </div>
+    ${historyOpen && html`<${HistoryDialog} searches=${searches} current=${searchString({ ...params, q: query.text })}
+      onOpen=${(next) => navigate('/ui/', next)} onClose=${() => setHistoryOpen(false)} />`}
+  </main>`;
+}

@@ -1,0 +1,172 @@
+/** The requests of the search view: which endpoint answers, loading more hits, completions. */
+import { useCallback, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { post, isAbort } from './api.js';
+import { filtersOf } from './facets.js';
+import { fileAsHit, hitKey } from './results.js';
+
+const TYPING_DELAY_MS = 30;
+const LIMITS = [50, 200, 1000];
+const FILE_PAGE = 500;
+const RECENT_FILES = 20;
+
+const EMPTY = {
+  hits: [], total: null, answer: null, warnings: [], latency: null, error: null, loading: false, source: 'search', done: true, key: '', query: '', wordsOnly: false,
+};
+
+/**
+ * The request that the address and the text of the box stand for.
+ * `source` says what answers: `search`, `similar`, `files` (a list by metadata) or `recent` (the start page).
+ */
+export function requestOf(text, params, isTyping) {
+  const query = text.trim();
+  const filters = filtersOf(params);
+  const root = params.under || null;
+  if (params.similar) return { source: 'similar', path: params.similar, filters };
+  if (query) return { source: 'search', query, filters, root, wordsOnly: isTyping };
+  if (filters || root) return { source: 'files', filters, root };
+  return { source: 'recent' };
+}
+
+/** Sends the first request. Returns the fields of the result state that it fills. */
+async function loadFirst(request, signal) {
+  const { source, filters } = request;
+  if (source === 'files') return loadFiles(request, 0, FILE_PAGE, signal);
+  if (source === 'recent') return loadFiles({}, 0, RECENT_FILES, signal);
+  const limit = LIMITS[0];
+  if (source === 'similar') {
+    const answer = await post('/v1/similar', { path: request.path, limit, filters }, { signal });
+    return fromAnswer(answer, limit);
+  }
+  const body = { query: request.query, limit, filters, warehouse_root: request.root };
+  if (request.wordsOnly) return fromAnswer(await post('/v1/search', { ...body, words_only: true }, { signal }), limit);
+  const answer = await post('/v1/ask', { ...body, explain: true }, { signal });
+  if (answer.query_plan.intent !== 'list') return fromAnswer(answer, limit);
+  // A question for a list ("pdf files from 2026") has no ranking: all its files can be paged through.
+  const listRequest = { filters: { ...answer.query_plan.l0_filters, ...filters }, root: request.root };
+  const files = await loadFiles(listRequest, 0, FILE_PAGE, signal);
+  return { ...files, listRequest, answer: answer.answer, warnings: answer.warnings };
+}
+
+function fromAnswer(answer, limit) {
+  return {
+    hits: answer.hits, source: 'search', answer: answer.answer ?? null, warnings: answer.warnings || [],
+    latency: answer.stats?.latency_ms ?? null, done: answer.hits.length < limit, limit, total: answer.hits.length < limit ? answer.hits.length : null,
+  };
+}
+
+async function loadFiles({ filters, root }, offset, limit, signal) {
+  const started = performance.now();
+  const answer = await post('/v1/files', { filters, warehouse_root: root, limit, offset }, { signal });
+  const hits = answer.files.map(fileAsHit);
+  return {
+    hits, total: answer.total, source: 'files', answer: null, warnings: [], latency: performance.now() - started,
+    done: hits.length === 0 || offset + hits.length >= answer.total,
+  };
+}
+
+/** Loads the next part of a list, or the same search with a higher limit. */
+async function loadNext(request, state, signal) {
+  if (state.source === 'files') {
+    const next = await loadFiles(state.listRequest || request, state.hits.length, FILE_PAGE, signal);
+    return { hits: [...state.hits, ...next.hits], done: next.done };
+  }
+  const limit = LIMITS.find((value) => value > state.limit);
+  const path = request.source === 'similar' ? '/v1/similar' : '/v1/search';
+  const body = request.source === 'similar'
+    ? { path: request.path, limit, filters: request.filters }
+    : { query: request.query, limit, filters: request.filters, warehouse_root: request.root, words_only: request.wordsOnly || undefined };
+  const answer = await post(path, body, { signal });
+  // The hits that are shown stay where they are; the longer list only adds others below.
+  const known = new Set(state.hits.map(hitKey));
+  const hits = [...state.hits, ...answer.hits.filter((hit) => !known.has(hitKey(hit)))];
+  const done = answer.hits.length < limit || limit === LIMITS.at(-1);
+  return { hits, limit, done, total: answer.hits.length < limit ? hits.length : state.total };
+}
+
+/**
+ * The results of a request. A newer request aborts the older one, so that a late answer never replaces a newer one.
+ * @returns {[state: object, loadMore: () => void, retry: () => void]}
+ */
+export function useResults(request, session) {
+  const [state, setState] = useState({ ...EMPTY, loading: true });
+  const [attempt, setAttempt] = useState(0);
+  const controllerRef = useRef(null);
+  const stateRef = useRef(state);
+  stateRef.current = state;
+  const key = JSON.stringify(request);
+  useEffect(() => {
+    const controller = new AbortController();
+    controllerRef.current = controller;
+    setState((old) => ({ ...old, loading: true, loadingMore: false }));
+    const timer = setTimeout(async () => {
+      try {
+        const result = await loadFirst(request, controller.signal);
+        if (!controller.signal.aborted) setState({ ...EMPTY, ...result, key, query: request.query || '', wordsOnly: Boolean(request.wordsOnly) });
+      } catch (error) {
+        // What was found before stays in view below the error.
+        if (!controller.signal.aborted && !isAbort(error)) setState((old) => ({ ...old, loading: false, error }));
+      }
+    }, request.wordsOnly ? TYPING_DELAY_MS : 0);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [key, session, attempt]);
+
+  const loadMore = useCallback(() => {
+    const old = stateRef.current;
+    if (old.loading || old.loadingMore || old.done || old.key !== key || request.source === 'recent') return;
+    // The reference is set at once: a second call before the next rendering must not load the same part again.
+    stateRef.current = { ...old, loadingMore: true };
+    setState(stateRef.current);
+    const controller = controllerRef.current;
+    loadNext(request, old, controller.signal).then(
+      (next) => !controller.signal.aborted && setState((now) => ({ ...now, ...next, loadingMore: false })),
+      (error) => !isAbort(error) && setState((now) => ({ ...now, error, loadingMore: false, done: true })),
+    );
+  }, [key]);
+  const retry = useCallback(() => setAttempt((n) => n + 1), []);
+  return [state, loadMore, retry];
+}
+
+const SORTS = {
+  newest: (a, b) => String(b.metadata.modified).localeCompare(String(a.metadata.modified)),
+  oldest: (a, b) => String(a.metadata.modified).localeCompare(String(b.metadata.modified)),
+  name: (a, b) => a.metadata.name.localeCompare(b.metadata.name, undefined, { numeric: true }),
+  size: (a, b) => b.metadata.size - a.metadata.size,
+};
+
+/** The names of the orders, the first one is the default. */
+export const SORT_NAMES = ['relevance', ...Object.keys(SORTS)];
+
+/** The hits in an order of the list above. */
+export function sortHits(hits, sort) {
+  return SORTS[sort] ? [...hits].sort(SORTS[sort]) : hits;
+}
+
+/** Completions at the position of the caret; they are cleared when the text is set in another way. */
+export function useCompletions() {
+  const [completions, setCompletions] = useState(null);
+  const controllerRef = useRef(null);
+  const clear = useCallback(() => {
+    controllerRef.current?.abort();
+    setCompletions(null);
+  }, []);
+  const ask = useCallback(async (text, position, onlyOperators) => {
+    controllerRef.current?.abort();
+    const controller = new AbortController();
+    controllerRef.current = controller;
+    await new Promise((resolve) => { setTimeout(resolve, TYPING_DELAY_MS); });
+    if (controller.signal.aborted) return;
+    try {
+      const answer = await post('/v1/complete', { text, position }, { signal: controller.signal });
+      const items = onlyOperators ? answer.items.filter(({ kind }) => kind === 'operator' || kind === 'value') : answer.items;
+      if (!controller.signal.aborted) setCompletions(items.length ? { ...answer, items } : null);
+    } catch (error) {
+      // Completions are a help: without them the search still works, and its own errors are shown.
+      if (!isAbort(error)) setCompletions(null);
+    }
+  }, []);
+  useEffect(() => clear, []);
+  return { completions, ask, clear };
+}

@@ -1,0 +1,314 @@
+/** The settings view: folders, models, privacy, audit log, keys, sessions, limits, language and theme of the page. */
+import { html, useState, useEffect } from './vendor/preact-htm.js';
+import { get, post } from './api.js';
+import { t, tn, hasText, language, setLanguage, LANGUAGES } from './i18n.js';
+import { Button, Dialog, Icon, Message, copyText, formatBytes, formatDate, formatNumber, toast, visibleText } from './components.js';
+import {
+  Badge, Command, ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, SentenceWithCommands, languageName, useAction, useLoad,
+} from './components_views.js';
+import { FolderCheck, FolderChooser, splitGlobs } from './folder_chooser.js';
+import { THEMES, setTheme, theme } from './theme.js';
+
+/** The parts of the view; those with `owner` are shown only to the owner. */
+const PARTS = [
+  { name: 'folders', Part: FoldersPart },
+  { name: 'models', Part: ModelsPart },
+  { name: 'privacy', Part: PrivacyPart },
+  { name: 'audit', Part: AuditPart, owner: true },
+  { name: 'keys', Part: KeysPart, owner: true },
+  { name: 'sessions', Part: SessionsPart },
+  { name: 'limits', Part: LimitsPart },
+  { name: 'page', Part: PagePart },
+];
+
+/** The view at `/ui/settings?section=NAME`. */
+export function SettingsView({ session, navigate, params }) {
+  const parts = PARTS.filter((part) => session.owner || !part.owner);
+  const shown = parts.find((part) => part.name === params?.section) || parts[0];
+  const go = (event, name) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    navigate('/ui/settings', { section: name });
+  };
+  return html`<div class="page settings"><h1>${t('nav_settings')}</h1><div class="settings-layout">
+    <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<a key=${name} href=${`/ui/settings?section=${name}`}
+      aria-current=${name === shown.name ? 'page' : undefined} onClick=${(event) => go(event, name)}>${t(`settings_${name}`)}</a>`)}</nav>
+    <div class="settings-part"><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} /></div></div></div>`;
+}
+
+function useSettings() {
+  return useLoad(({ signal }) => get('/v1/settings', null, { signal }), []);
+}
+
+function FoldersPart({ session, navigate }) {
+  const roots = useLoad(({ signal }) => get('/v1/roots', null, { signal }), []);
+  const settings = useSettings();
+  const [adding, setAdding] = useState(false);
+  const list = roots.data?.roots || [];
+  return html`<${Section} title=${t('settings_folders')} actions=${session.owner && html`<${Button} icon="plus" variant="primary" onClick=${() => setAdding(true)}>${t('folder_add')}<//>`}>
+    <${LoadState} request=${roots} />
+    ${session.folders && html`<p class="muted">${t('scoped_explain')}</p>`}
+    ${roots.data && list.length === 0 && html`<p>${t('no_folders_yet')}</p>`}
+    <ul class="folder-cards">${list.map((root) => html`<${RootCard} key=${root.path} root=${root} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
+    ${adding && html`<${AddFolderDialog} settings=${settings} navigate=${navigate} onClose=${() => { setAdding(false); roots.reload(); }} />`}
+  <//>`;
+}
+
+function ignoreOf(settings) {
+  return settings.data?.settings.find((setting) => setting.key === 'ignore');
+}
+
+/** The globs that are tried in a form, and a way to save them for all folders. */
+function useGlobs(settings) {
+  const saved = (ignoreOf(settings)?.value || '').split(',').map((glob) => glob.trim()).filter(Boolean).join('\n');
+  const [typed, setTyped] = useState(null);
+  const globs = typed ?? saved;
+  const save = async () => {
+    settings.setData(await post('/v1/settings', { key: 'ignore', value: splitGlobs(globs).join(','), value_before: ignoreOf(settings)?.value || '' }));
+    setTyped(null);
+  };
+  return { globs, setGlobs: setTyped, changed: splitGlobs(globs).join() !== splitGlobs(saved).join(), save };
+}
+
+function RootCard({ root, owner, settings, onChange }) {
+  const [removing, setRemoving] = useState(false);
+  return html`<li class="folder-card"><div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${root.path} /></strong>
+      ${!root.available && html`<${Badge} kind="bad">${t('root_unavailable_short')}<//>`}
+      ${owner && html`<${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
+    ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}
+    ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')}>${() => html`<${RootGlobs} root=${root} settings=${settings} />`}<//>`}
+    ${removing && html`<${ConfirmDialog} title=${t('folder_remove_title')} confirmLabel=${t('remove')} onClose=${() => setRemoving(false)}
+      action=${async () => { await post('/v1/roots/remove', { path: root.path }); onChange(); }}>
+      <p><${PathText} path=${root.path} /></p><p>${t('folder_remove_explain')}</p><//>`}</li>`;
+}
+
+function RootGlobs({ root, settings }) {
+  const { globs, setGlobs, changed, save } = useGlobs(settings);
+  const { run, busy, error } = useAction();
+  const editable = ignoreOf(settings)?.editable;
+  return html`<${FolderCheck} path=${root.path} globs=${globs} onGlobs=${setGlobs} />
+    ${error && html`<${Message} error=${error} actions=${error.status === 409 && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
+    ${editable ? html`<div class="button-row"><${Button} variant="primary" disabled=${busy || !changed} onClick=${() => run(async () => { await save(); toast(t('saved')); })}>
+      ${t('ignore_save')}<//><span class="hint">${t('ignore_save_explain')}</span></div>` : html`<p class="hint">${t('setting_not_editable')}</p>`}`;
+}
+
+function AddFolderDialog({ settings, onClose, navigate }) {
+  const [path, setPath] = useState(null);
+  const { globs, setGlobs, changed, save } = useGlobs(settings);
+  const { run, busy, error } = useAction();
+  const start = () => run(async () => {
+    if (changed) await save();
+    await post('/v1/index/start', { root: path });
+    onClose();
+    navigate('/ui/status', {});
+  });
+  return html`<${Dialog} title=${t('folder_add')} onClose=${onClose} class="wide-dialog">
+    ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} />`}
+    ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} globs=${globs} onGlobs=${setGlobs} />
+      ${error && html`<${Message} error=${error} />`}
+      <div class="button-row"><${Button} icon="left" onClick=${() => setPath(null)}>${t('back')}<//>
+        <${Button} variant="primary" disabled=${busy} onClick=${start}>${t('folder_index')}<//></div>`}<//>`;
+}
+
+function ModelsPart() {
+  const models = useLoad(({ signal }) => get('/v1/models', null, { signal }), []);
+  const data = models.data;
+  return html`<${Section} title=${t('settings_models')}>
+    <${LoadState} request=${models} />
+    ${data && html`<p>${t('setup_model_current')} <strong><bdi>${visibleText(data.current)}</bdi></strong></p><p class="hint">${t('models_explain')}</p>
+      ${data.suggestion && html`<${Message} kind="info"><p><strong>${visibleText(data.suggestion.name)}</strong></p><${SentenceWithCommands} text=${data.suggestion.reason} /><//>`}
+      <div class="model-list">${data.models.map((model) => html`<${ModelCard} key=${model.name} model=${model} current=${data.current} />`)}</div>`}
+  <//>`;
+}
+
+const SHOWN_LANGUAGES = 6;
+
+function ModelCard({ model, current }) {
+  const inUse = current.split(' ')[0] === model.name;
+  const names = model.languages.map(languageName);
+  const languages = names.length > SHOWN_LANGUAGES ? html`<details><summary>${tn('model_languages', names.length)}</summary>${names.join(', ')}</details>` : names.join(', ');
+  return html`<article class="folder-card"><div class="job-head"><h3 class="job-paths"><bdi>${visibleText(model.name)}</bdi></h3>
+      ${inUse && html`<${Badge} kind="good">${t('model_in_use')}<//>`}
+      ${!model.present && html`<${Badge}>${t('model_absent')}<//>`}</div>
+    <${Facts} facts=${[
+      [t('model_kind'), visibleText(model.kind)],
+      [t('health_languages'), languages],
+      [t('column_size'), formatBytes(model.bytes)],
+      [t('model_dimension'), model.dimension],
+      [t('model_speed'), model.speed !== null && model.speed !== undefined && t('model_speed_value', { factor: formatNumber(model.speed) })],
+      [t('model_licence'), visibleText(model.licence)],
+      [t('model_quality'), model.quality?.length > 0 && model.quality.map((quality) => html`<p key=${quality.benchmark}>${formatNumber(quality.score)}
+        <span class="muted">${visibleText(quality.benchmark)} (${visibleText(quality.source)})</span></p>`)],
+      [t('model_checksums'), hasText(`checksums_${model.checksums}`) ? t(`checksums_${model.checksums}`) : model.checksums],
+      [t('model_cost'), visibleText(model.cost)],
+    ].filter(([, value]) => value !== false)} />
+    ${!inUse && model.command && html`<${Command} text=${model.command} />`}</article>`;
+}
+
+const PRIVACY_MODES = ['local_only', 'cloud_reasoning_ok', 'cloud_embedding_ok'];
+
+function PrivacyPart() {
+  const settings = useSettings();
+  const mode = settings.data?.privacy_mode;
+  return html`<${Section} title=${t('settings_privacy')}>
+    <${LoadState} request=${settings} />
+    ${mode && html`<ul class="mode-list">${PRIVACY_MODES.map((name) => {
+        const [title, explanation] = t(`privacy_${name}`).split('|');
+        return html`<li key=${name} class=${`mode${name === mode ? ' mode-current' : ''}`} aria-current=${name === mode ? 'true' : undefined}>
+          <p><strong>${title}</strong> <code>${name}</code> ${name === mode && html`<${Badge} kind="good">${t('privacy_current')}<//>`}</p><p>${explanation}</p></li>`;
+      })}</ul>
+      <p>${t('privacy_terminal')}</p><${Command} text=${`VIC_PRIVACY_MODE=${mode === 'local_only' ? 'cloud_reasoning_ok' : 'local_only'} vic daemon start`} />
+      <p class="hint">${t('privacy_file')} <${PathText} path=${settings.data.config_file} /></p>`}
+  <//>`;
+}
+
+function AuditPart() {
+  const audit = useLoad(({ signal }) => get('/v1/audit', { limit: 100 }, { signal }), []);
+  const records = audit.data?.records;
+  return html`<${Section} title=${t('settings_audit')} actions=${html`<${Button} icon="refresh" onClick=${audit.reload}>${t('reload')}<//>`}>
+    <p class="hint">${t('audit_explain')}</p>
+    <${LoadState} request=${audit} />
+    ${records?.length === 0 && html`<${Message} kind="success"><p>${t('audit_none')}</p><//>`}
+    ${records?.length > 0 && html`<${DataTable} label=${t('settings_audit')} rows=${records} columns=${[
+      { name: 'time_ms', title: t('column_time'), cell: (record) => formatDate(record.time_ms, true) },
+      { name: 'allowed', title: t('column_state'), cell: (record) => html`<${Badge} kind=${record.allowed ? 'warning' : 'good'}>${t(record.allowed ? 'audit_sent' : 'audit_refused')}<//>` },
+      { name: 'destination', title: t('audit_destination') },
+      { name: 'purpose', title: t('audit_purpose') },
+      { name: 'bytes', title: t('column_size'), number: true, cell: (record) => formatBytes(record.bytes) },
+      { name: 'privacy_mode', title: t('settings_privacy') },
+    ]} />`}
+  <//>`;
+}
+
+function KeysPart() {
+  const keys = useLoad(({ signal }) => get('/v1/keys', null, { signal }), []);
+  const [revoking, setRevoking] = useState(null);
+  const [created, setCreated] = useState(null);
+  const list = keys.data?.keys;
+  return html`<${Section} title=${t('settings_keys')}>
+    <p class="hint">${t('keys_explain')}</p>
+    <${LoadState} request=${keys} />
+    ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
+      <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div><//>`}
+    ${list?.length === 0 && html`<p class="muted">${t('keys_none')}</p>`}
+    ${list?.length > 0 && html`<${DataTable} label=${t('settings_keys')} rows=${list} rowKey=${(key) => key.name} columns=${[
+      { name: 'name', title: t('column_name') },
+      { name: 'roots', title: t('settings_folders'), cell: (key) => (key.roots || []).map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) },
+      { name: 'right', title: t('key_right'), cell: (key) => t(`right_${key.right}`) },
+      { name: 'created_ms', title: t('key_since'), cell: (key) => formatDate(key.created_ms) },
+      { name: 'revoke', title: t('column_action'), cell: (key) => html`<${Button} variant="danger" onClick=${() => setRevoking(key)}>${t('key_revoke')}<//>` },
+    ]} />`}
+    ${revoking && html`<${ConfirmDialog} title=${t('key_revoke_title', { name: visibleText(revoking.name, true) })} confirmLabel=${t('key_revoke')}
+      onClose=${() => setRevoking(null)} action=${async () => { await post('/v1/keys/revoke', { name: revoking.name }); keys.reload(); }}><p>${t('key_revoke_explain')}</p><//>`}
+    <${NewKeyForm} onCreated=${(key) => { setCreated(key); keys.reload(); }} />
+  <//>`;
+}
+
+function NewKeyForm({ onCreated }) {
+  const [form, setForm] = useState({ name: '', folders: [], right: 'read' });
+  const [choosing, setChoosing] = useState(false);
+  const { run, busy, error } = useAction();
+  const change = (part) => setForm((old) => ({ ...old, ...part }));
+  const submit = (event) => {
+    event.preventDefault();
+    run(async () => {
+      onCreated(await post('/v1/keys', { ...form, name: form.name.trim() }));
+      setForm({ name: '', folders: [], right: 'read' });
+    });
+  };
+  return html`<form class="form-box" onSubmit=${submit}><h3>${t('key_new')}</h3>
+    <${Field} label=${t('key_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => change({ name: event.target.value })} />`}<//>
+    <${Field} label=${t('key_right')}>${(id) => html`<select id=${id} value=${form.right} onChange=${(event) => change({ right: event.target.value })}>
+      <option value="read">${t('right_read')}</option><option value="index">${t('right_index')}</option></select>`}<//>
+    <div class="field"><span>${t('key_folders')}</span>
+      <ul class="chosen-folders">${form.folders.map((path) => html`<li key=${path}><${PathText} path=${path} />
+        <${Button} icon="close" label=${`${t('remove')}: ${visibleText(path, true)}`} variant="plain" onClick=${() => change({ folders: form.folders.filter((folder) => folder !== path) })} /></li>`)}</ul>
+      <div><${Button} icon="folder" onClick=${() => setChoosing(true)}>${t('setup_choose')}<//></div></div>
+    ${error && html`<${Message} error=${error} />`}
+    <div><button type="submit" class="button button-primary" disabled=${busy || !form.name.trim() || !form.folders.length}>${t('key_create')}</button></div>
+    ${choosing && html`<${Dialog} title=${t('key_folders')} onClose=${() => setChoosing(false)} class="wide-dialog"><${FolderChooser} chooseLabel=${t('setup_choose')}
+      onChoose=${(path) => { setChoosing(false); change({ folders: form.folders.includes(path) ? form.folders : [...form.folders, path] }); }} /><//>`}
+  </form>`;
+}
+
+function SessionsPart({ session }) {
+  const { run, busy, error } = useAction();
+  const [ending, setEnding] = useState(false);
+  // The page is loaded anew: it then has no session and shows the login.
+  const end = (path) => post(path, {}).then(() => location.reload());
+  return html`<${Section} title=${t('settings_sessions')}>
+    <${Facts} facts=${[
+      [t('session_holder'), session.holder === 'owner' ? t('session_owner') : visibleText(session.holder)],
+      [t('key_right'), t(`right_${session.right}`)],
+      [t('settings_folders'), session.folders ? session.folders.map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) : t('session_all_folders')],
+      [t('session_place'), t(session.local ? 'session_local' : 'session_key')],
+    ]} />
+    ${error && html`<${Message} error=${error} />`}
+    <div class="button-row"><${Button} disabled=${busy} onClick=${() => run(() => end('/ui/session/end'))}>${t('session_end')}<//>
+      ${session.owner && html`<${Button} variant="danger" onClick=${() => setEnding(true)}>${t('session_end_all')}<//>`}</div>
+    ${ending && html`<${ConfirmDialog} title=${t('session_end_all')} confirmLabel=${t('session_end_all')} onClose=${() => setEnding(false)}
+      action=${() => end('/ui/session/end_all')}><p>${t('session_end_all_explain')}</p><//>`}
+  <//>`;
+}
+
+function LimitsPart({ session }) {
+  const settings = useSettings();
+  const [filter, setFilter] = useState('');
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (setting) => words.every((word) => `${setting.name} ${setting.key} ${setting.description} ${setting.value ?? ''}`.toLowerCase().includes(word));
+  const list = (settings.data?.settings || []).filter(matches);
+  return html`<${Section} title=${t('settings_limits')}>
+    <${LoadState} request=${settings} />
+    ${settings.data && html`<p class="hint">${t('settings_file')} <${PathText} path=${settings.data.config_file} /></p>
+      ${settings.data.restart_needed.length > 0 && html`<${Message} kind="warning"><p>${t('restart_needed', { names: settings.data.restart_needed.join(', ') })}</p><${Command} text="vic daemon stop && vic daemon start" /><//>`}
+      <${Field} label=${t('settings_filter')}>${(id) => html`<input id=${id} type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}<//>
+      <p role="status" class="muted">${t('count_of', { shown: formatNumber(list.length), total: formatNumber(settings.data.settings.length) })}</p>
+      <ul class="setting-list">${list.map((setting) => html`<${SettingRow} key=${setting.key} setting=${setting} owner=${session.owner} onChange=${settings.setData} />`)}</ul>`}
+  <//>`;
+}
+
+/** A setting; a change names the value it replaces, so that the change of another page is not overwritten unseen. */
+function SettingRow({ setting, owner, onChange }) {
+  const [typed, setTyped] = useState(null);
+  const [conflict, setConflict] = useState(null);
+  const { run, busy, error, clearError } = useAction();
+  const editable = owner && setting.editable && setting.key !== 'privacy_mode';
+  const save = (before) => run(async () => {
+    setConflict(null);
+    try {
+      onChange(await post('/v1/settings', { key: setting.key, value: typed, value_before: before }));
+      setTyped(null);
+      toast(t(setting.needs_restart ? 'saved_restart' : 'saved'));
+    } catch (failure) {
+      if (failure.status !== 409) throw failure;
+      const now = await get('/v1/settings');
+      setConflict(now.settings.find((other) => other.key === setting.key)?.value || '');
+    }
+  });
+  const cancel = () => { setTyped(null); setConflict(null); clearError(); };
+  return html`<li class="setting"><div class="setting-head"><code class="setting-name">${setting.key}</code>
+      <${Badge} kind=${setting.origin === 'default' ? '' : 'accent'}>${hasText(`origin_${setting.origin}`) ? t(`origin_${setting.origin}`) : setting.origin}<//>
+      ${setting.needs_restart && editable && html`<span class="muted">${t('setting_restart')}</span>`}</div>
+    <p class="muted">${visibleText(setting.description)}</p>
+    ${typed === null ? html`<div class="setting-value"><bdi>${setting.value === null || setting.value === undefined ? html`<span class="muted">${t('setting_unset')}</span>` : visibleText(setting.value)}</bdi>
+        ${editable && html`<${Button} label=${`${t('change')}: ${setting.key}`} onClick=${() => setTyped(setting.value ?? '')}>${t('change')}<//>`}</div>`
+      : html`<form class="setting-value" onSubmit=${(event) => { event.preventDefault(); save(setting.value ?? ''); }}>
+        <input type="text" aria-label=${setting.key} spellcheck="false" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
+        <button type="submit" class="button button-primary" disabled=${busy}>${t('save')}</button><${Button} onClick=${cancel}>${t('cancel')}<//></form>`}
+    ${error && html`<${Message} error=${error} />`}
+    ${conflict !== null && html`<${Message} kind="warning" actions=${html`<div class="button-row"><${Button} onClick=${() => save(conflict)}>${t('conflict_mine')}<//>
+        <${Button} onClick=${() => { cancel(); get('/v1/settings').then(onChange, () => {}); }}>${t('conflict_theirs')}<//></div>`}>
+      <p>${t('conflict')}</p><p>${t('conflict_now')} <code><bdi>${visibleText(conflict)}</bdi></code></p><p>${t('conflict_typed')} <code><bdi>${visibleText(typed)}</bdi></code></p><//>`}</li>`;
+}
+
+function PagePart() {
+  const [chosen, setChosen] = useState(theme());
+  useEffect(() => setTheme(chosen), [chosen]);
+  return html`<${Section} title=${t('settings_page')}>
+    <${Field} label=${t('page_language')}>${(id) => html`<select id=${id} value=${language()} onChange=${(event) => setLanguage(event.target.value)}>
+      ${LANGUAGES.map((name) => html`<option key=${name} value=${name}>${new Intl.DisplayNames([name], { type: 'language' }).of(name)}</option>`)}</select>`}<//>
+    <${Field} label=${t('page_theme')}>${(id) => html`<select id=${id} value=${chosen} onChange=${(event) => setChosen(event.target.value)}>
+      ${THEMES.map((name) => html`<option key=${name} value=${name}>${t(`theme_${name}`)}</option>`)}</select>`}<//>
+    <p class="hint">${t('page_explain')}</p>
+  <//>`;
+}

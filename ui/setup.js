@@ -1,0 +1,107 @@
+/** The first run: choose folders, see what would be left out, start indexing, and search as soon as the first words are there. */
+import { html, useState, useEffect } from './vendor/preact-htm.js';
+import { events, get, post } from './api.js';
+import { t, tn } from './i18n.js';
+import { Button, Icon, Message, formatNumber, visibleText } from './components.js';
+import {
+  Command, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag, languageName, useAction, useId, useLoad,
+} from './components_views.js';
+import { FolderChooser, FolderCheck, splitGlobs } from './folder_chooser.js';
+import { useLiveStatus } from './status.js';
+
+/** The value of a setting in the answer of `/v1/settings`; empty if it is not set. */
+export function settingValue(settings, key) {
+  return settings?.settings.find((setting) => setting.key === key)?.value || '';
+}
+
+/** The view at `/ui/setup`. */
+export function SetupView({ session, navigate, status }) {
+  const [folders, setFolders] = useState([]);
+  const [jobs, setJobs] = useState([]);
+  const [globs, setGlobs] = useState(null);
+  const settings = useLoad(({ signal }) => get('/v1/settings', null, { signal }), []);
+  const configured = settingValue(settings.data, 'ignore').split(',').map((glob) => glob.trim()).filter(Boolean).join('\n');
+  const shownGlobs = globs ?? configured;
+  const addFolder = (path) => setFolders((old) => (old.includes(path) ? old : [...old, path]));
+  const { run, busy, error } = useAction();
+  const start = () => run(async () => {
+    if (shownGlobs !== configured) {
+      await post('/v1/settings', { key: 'ignore', value: splitGlobs(shownGlobs).join(','), value_before: settingValue(settings.data, 'ignore') });
+      settings.reload();
+    }
+    for (const root of folders) {
+      const job = await post('/v1/index/start', { root });
+      setJobs((old) => [...old, job.job_id]);
+      setFolders((old) => old.filter((folder) => folder !== root));
+    }
+  });
+  if (!session.owner) return html`<div class="page"><h1>${t('nav_setup')}</h1><${Message} kind="info"><p>${t('owner_only')}</p><//></div>`;
+  return html`<div class="page page-narrow"><h1>${t('setup_title')}</h1><p class="muted lead">${t('setup_lead')}</p>
+    <${Section} title=${t('setup_step_folders')}>
+      <${FolderChooser} onChoose=${addFolder} chooseLabel=${t('setup_choose')} />
+      <ul class="folder-cards">${folders.map((path) => html`<li key=${path} class="folder-card">
+        <div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${path} /></strong>
+          <${Button} icon="close" onClick=${() => setFolders((old) => old.filter((folder) => folder !== path))}>${t('setup_drop')}<//></div>
+        <${FolderCheck} path=${path} globs=${shownGlobs} onGlobs=${setGlobs} /></li>`)}</ul>
+    <//>
+    <${ModelSection} />
+    <${Section} title=${t('setup_step_start')}>
+      ${error && html`<${Message} error=${error} />`}
+      ${jobs.length === 0 && html`<p class="muted">${t('setup_start_explain')}</p>`}
+      <div class="button-row"><${Button} variant="primary" icon="play" disabled=${busy || folders.length === 0} onClick=${start}>
+        ${folders.length ? tn('setup_start', folders.length) : t('setup_start_none')}<//></div>
+      ${jobs.map((id) => html`<${StartedJob} key=${id} id=${id} />`)}
+    <//>
+    <${FirstSearch} status=${status} navigate=${navigate} started=${jobs.length > 0} />
+  </div>`;
+}
+
+function ModelSection() {
+  const models = useLoad(({ signal }) => get('/v1/models', null, { signal }), []);
+  const suggestion = models.data?.suggestion;
+  const languages = Object.keys(models.data?.languages || {}).map(languageName).join(', ');
+  return html`<${Section} title=${t('setup_step_model')}>
+    <${LoadState} request=${models} />
+    ${models.data && html`<p>${t('setup_model_current')} <strong><bdi>${visibleText(models.data.current)}</bdi></strong></p>
+      ${languages && html`<p class="muted">${t('setup_model_languages', { languages })}</p>`}
+      ${suggestion ? html`<${Message} kind="info"><${SentenceWithCommands} text=${suggestion.reason} />
+          ${!suggestion.reason.includes('`') && html`<${Command} text=${`vic models use ${suggestion.name}`} />`}<//>`
+        : html`<p class="muted">${t('setup_model_fits')}</p>`}
+      ${!languages && html`<p class="muted">${t('setup_model_later')}</p>`}`}
+  <//>`;
+}
+
+function StartedJob({ id }) {
+  const [job, setJob] = useState(null);
+  const [lost, setLost] = useState(null);
+  useEffect(() => {
+    const stop = events(`/v1/index/events?job_id=${encodeURIComponent(id)}`, (data, name) => {
+      if (data?.job_id) setJob(data);
+      setLost(null);
+      // The daemon closes the stream after the end; opening it again would only repeat the last event.
+      if (name === 'done') setTimeout(() => stop(), 0);
+    }, setLost);
+    return stop;
+  }, [id]);
+  if (!job) return html`<p role="status" class="muted">${t('setup_job_waiting')}</p>`;
+  return html`<div class="job"><div class="job-head"><${StateTag} state=${job.state} /></div><${JobProgress} job=${job} />
+    ${job.error && html`<${Message} kind="error"><p>${visibleText(job.error)}</p><//>`}
+    ${lost && !job.finished_ms && html`<p class="muted">${t('status_not_live')}</p>`}</div>`;
+}
+
+/** The search box that appears as soon as one file can be searched. */
+function FirstSearch({ status: first, navigate, started }) {
+  const { status } = useLiveStatus(first);
+  const [query, setQuery] = useState('');
+  const id = useId('first-search');
+  const indexed = status?.coverage.indexed || 0;
+  const search = (event) => {
+    event.preventDefault();
+    if (query.trim()) navigate('/ui/', { q: query.trim() });
+  };
+  return html`<div aria-live="polite">${indexed > 0 && html`<${Section} title=${started ? t('setup_ready_now') : t('setup_ready')} class="panel-accent">
+    <p>${t('coverage_sentence', { indexed: formatNumber(indexed), found: formatNumber(status.coverage.found) })}</p>
+    <form class="inline-form" onSubmit=${search}><div class="field"><label for=${id}>${t('search_label')}</label>
+      <input id=${id} type="search" placeholder=${t('search_placeholder')} value=${query} onInput=${(event) => setQuery(event.target.value)} /></div>
+      <button type="submit" class="button button-primary" disabled=${!query.trim()}>${t('nav_search')}</button></form><//>`}</div>`;
+}

@@ -1,0 +1,235 @@
+/** The status view: how much of the files can be searched, why others cannot, running work, problems and health. */
+import { html, useState, useEffect, useCallback } from './vendor/preact-htm.js';
+import { events, get, post } from './api.js';
+import { t, tn, hasText } from './i18n.js';
+import { Button, Message, formatBytes, formatDate, formatNumber, visibleText } from './components.js';
+import {
+  Command, DataTable, Disclosure, Facts, Field, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag,
+  formatDuration, languageName, reasonText, useAction, useLoad,
+} from './components_views.js';
+
+const FILES_PER_PAGE = 100;
+const SEARCHED_FILES = 50;
+
+/** The status as it changes: `{status, error}`. `first` is shown until the first event arrives. */
+export function useLiveStatus(first) {
+  const [live, setLive] = useState({ status: first && !first.error ? first : null, error: null });
+  useEffect(() => events('/v1/status/events', (data) => {
+    if (data?.coverage) setLive({ status: data, error: null });
+  }, (error) => setLive((old) => ({ ...old, error })), ['status']), []);
+  return live;
+}
+
+/** The view at `/ui/status`. */
+export function StatusView({ session, navigate, openPreview, status: firstStatus }) {
+  const { status, error } = useLiveStatus(firstStatus);
+  const shown = status || (firstStatus?.coverage ? firstStatus : null);
+  const mayIndex = session.right !== 'read';
+  return html`<div class="page"><h1>${t('nav_status')}</h1>
+    ${error && html`<${Message} kind="warning" error=${error}><p>${t('status_not_live')}</p><//>`}
+    ${!shown && !error && html`<p role="status" class="muted">${t('loading')}</p>`}
+    ${shown && html`
+      <${Problems} status=${shown} />
+      ${shown.roots.length === 0 && session.owner && html`<${Message} kind="info"
+        actions=${html`<${Button} variant="primary" onClick=${() => navigate('/ui/setup', {})}>${t('nav_setup')}<//>`}><p>${t('no_folders_yet')}</p><//>`}
+      <${CoverageSection} status=${shown} openPreview=${openPreview} />
+      <${MissingFileSection} openPreview=${openPreview} />
+      <${JobsSection} status=${shown} mayIndex=${mayIndex} />
+      <${HealthSection} status=${shown} />`}
+  </div>`;
+}
+
+function Problems({ status }) {
+  return html`${status.degraded.map((problem) => html`<${Message} key=${problem} kind="error"><${SentenceWithCommands} text=${problem} /><//>`)}
+    ${status.roots.filter((root) => !root.available).map((root) => html`<${Message} key=${root.path} kind="warning">
+      <p>${t('root_unavailable')} <${PathText} path=${root.path} /></p><p>${visibleText(root.problem)}</p><//>`)}
+    ${status.advice.map((advice) => html`<${Message} key=${advice} kind="info"><${SentenceWithCommands} text=${advice} /><//>`)}`;
+}
+
+const COVERAGE_PARTS = ['indexed', 'pending', 'skipped', 'failed'];
+
+function CoverageSection({ status, openPreview }) {
+  const { coverage, upkeep } = status;
+  const share = coverage.found ? coverage.indexed / coverage.found : 0;
+  return html`<${Section} title=${t('coverage')}>
+    <p class="coverage-headline"><strong>${formatNumber(Math.floor(share * 1000) / 10, 1)} %</strong>
+      <span>${t('coverage_sentence', { indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found) })}</span></p>
+    <div class="stacked-bar" aria-hidden="true">${COVERAGE_PARTS.filter((part) => coverage[part] > 0).map((part) => html`<span key=${part}
+      class=${`part-${part}`} style=${{ flexGrow: coverage[part] }}></span>`)}</div>
+    <ul class="legend">${COVERAGE_PARTS.map((part) => html`<li key=${part}><span class=${`swatch part-${part}`} aria-hidden="true"></span>
+      ${t(`state_name_${part}`)} <strong class="numbers">${formatNumber(coverage[part])}</strong></li>`)}
+      <li>${t('awaiting_vectors')} <strong class="numbers">${formatNumber(coverage.awaiting_vectors)}</strong></li></ul>
+    ${coverage.awaiting_vectors > 0 && html`<p class="hint">${t('awaiting_vectors_explain')}</p>`}
+    ${upkeep?.unread_pictures > 0 && html`<p class="hint">${tn('unread_pictures', upkeep.unread_pictures)}</p>`}
+    <${ReasonList} coverage=${coverage} openPreview=${openPreview} />
+  <//>`;
+}
+
+function ReasonList({ coverage, openPreview }) {
+  const reasons = Object.entries(coverage.reasons || {}).sort((one, other) => other[1] - one[1]);
+  if (!reasons.length && !coverage.pending) return null;
+  return html`<h3>${t('not_searchable')}</h3><div class="reason-list">
+    ${coverage.pending > 0 && html`<${Disclosure} title=${html`<strong>${t('state_name_pending')}</strong> <span class="count">${formatNumber(coverage.pending)}</span>`}>
+      <p>${t('pending_explain')}</p><${FileList} query=${{ state: 'pending' }} label=${t('state_name_pending')} openPreview=${openPreview} /><//>`}
+    ${reasons.map(([reason, count]) => {
+      const { name, explanation } = reasonText(reason);
+      return html`<${Disclosure} key=${reason} title=${html`<strong>${name}</strong> <span class="count">${formatNumber(count)}</span>
+        <span class="muted reason-explanation">${explanation}</span>`}>
+        <${FileList} query=${{ reason }} label=${name} openPreview=${openPreview} /><//>`;
+    })}</div>`;
+}
+
+/** The files of a state or reason, a hundred at a time. */
+function FileList({ query, label, openPreview }) {
+  const [files, setFiles] = useState([]);
+  const [total, setTotal] = useState(null);
+  const { run, busy, error } = useAction();
+  const more = useCallback(() => run(async () => {
+    const answer = await post('/v1/files', { ...query, limit: FILES_PER_PAGE, offset: files.length });
+    setTotal(answer.total);
+    setFiles((old) => [...old, ...answer.files]);
+  }), [files.length]);
+  useEffect(() => { more(); }, []);
+  return html`${files.length > 0 && html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} />`}
+    ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${more}>${t('try_again')}<//>`} />`}
+    <div class="button-row"><span role="status" class="muted">${busy ? t('loading') : total !== null && t('count_of', { shown: formatNumber(files.length), total: formatNumber(total) })}</span>
+      ${total > files.length && html`<${Button} disabled=${busy} onClick=${more}>${t('load_more')}<//>`}</div>`;
+}
+
+function FileTable({ files, label, openPreview, withReason }) {
+  const columns = [
+    { name: 'path', title: t('column_file'), cell: (file) => (file.state === 'indexed'
+      ? html`<button type="button" class="link-button path" onClick=${() => openPreview({ path: file.path })}><${PathText} path=${file.path} /></button>`
+      : html`<${PathText} path=${file.path} />`) },
+    withReason && { name: 'state', title: t('column_state'), cell: (file) => html`<${StateTag} state=${file.state} />` },
+    withReason && { name: 'reason', title: t('column_why'), cell: (file) => html`<${ReasonCell} file=${file} />` },
+    !withReason && { name: 'detail', title: t('column_detail') },
+    { name: 'size', title: t('column_size'), number: true, cell: (file) => formatBytes(file.size) },
+    { name: 'modified', title: t('column_modified'), cell: (file) => formatDate(file.modified) },
+  ].filter(Boolean);
+  return html`<${DataTable} label=${label} columns=${columns} rows=${files} rowKey=${(file) => file.path} />`;
+}
+
+function ReasonCell({ file }) {
+  if (file.state === 'pending') return t('pending_explain');
+  if (!file.reason) return file.chunks ? tn('file_passages', file.chunks) : '';
+  const { name, explanation } = reasonText(file.reason);
+  return html`<strong>${name}.</strong> ${explanation} ${file.detail && html`<bdi class="muted">${visibleText(file.detail)}</bdi>`}`;
+}
+
+function MissingFileSection({ openPreview }) {
+  const [words, setWords] = useState('');
+  const [answer, setAnswer] = useState(null);
+  const { run, busy, error } = useAction();
+  const look = (event) => {
+    event.preventDefault();
+    run(async () => setAnswer(await post('/v1/files', { words: words.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES })));
+  };
+  return html`<${Section} title=${t('missing_title')}>
+    <form class="inline-form" onSubmit=${look}>
+      <${Field} label=${t('missing_label')} hint=${t('missing_hint')}>${(id, hint) => html`<input id=${id} type="search" aria-describedby=${hint} spellcheck="false"
+        value=${words} onInput=${(event) => setWords(event.target.value)} />`}<//>
+      <button type="submit" class="button" disabled=${busy || !words.trim()}>${t('missing_submit')}</button></form>
+    ${error && html`<${Message} error=${error} />`}
+    <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
+      : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
+    ${answer?.total > 0 && html`<${FileTable} files=${answer.files} label=${t('missing_title')} openPreview=${openPreview} withReason=${true} />`}
+  <//>`;
+}
+
+function JobsSection({ status, mayIndex }) {
+  const running = status.running_jobs;
+  // The list of past jobs changes when a running job ends or a new one starts.
+  const past = useLoad(({ signal }) => get('/v1/jobs', { limit: 20 }, { signal }), [running.map((job) => job.job_id + job.state).join()]);
+  const ended = (past.data?.jobs || []).filter((job) => !['queued', 'running'].includes(job.state));
+  return html`<${Section} title=${t('jobs')} actions=${mayIndex && html`<${PauseControl} paused=${status.paused} />`}>
+    ${status.paused && html`<${Message} kind="warning"><p>${pauseText(status.paused)}</p><//>`}
+    ${running.length === 0 && html`<p class="muted">${t('jobs_none')}</p>`}
+    <ul class="job-list">${running.map((job) => html`<${RunningJob} key=${job.job_id} job=${job} mayIndex=${mayIndex} />`)}</ul>
+    <${LoadState} request=${past} />
+    ${ended.length > 0 && html`<${Disclosure} title=${tn('jobs_past', ended.length)}><${PastJobs} jobs=${ended} /><//>`}
+  <//>`;
+}
+
+function pauseText(paused) {
+  const reason = paused.reason === 'battery' ? t('paused_battery') : t('paused_asked');
+  return paused.until_ms ? `${reason} ${t('paused_until', { time: formatDate(paused.until_ms, true) })}` : reason;
+}
+
+/** The folders or files of a job. */
+export function jobPaths(job) {
+  const request = job.request || {};
+  const paths = request.paths || (request.root ? [request.root] : []);
+  return html`${paths.slice(0, 3).map((path) => html`<${PathText} key=${path} path=${path} /> `)}${paths.length > 3 && `+${paths.length - 3}`}`;
+}
+
+function RunningJob({ job, mayIndex }) {
+  const { run, busy, error } = useAction();
+  const cancel = () => run(() => post('/v1/jobs/cancel', { job_id: job.job_id }));
+  return html`<li class="job"><div class="job-head"><${StateTag} state=${job.state} /><span class="job-paths">${jobPaths(job)}</span>
+      ${mayIndex && html`<${Button} icon="close" disabled=${busy} onClick=${cancel}>${t('cancel')}<//>`}</div>
+    <${JobProgress} job=${job} />
+    ${job.last_error && html`<p class="muted"><bdi>${visibleText(job.last_error)}</bdi></p>`}
+    ${error && html`<${Message} error=${error} />`}</li>`;
+}
+
+function PastJobs({ jobs }) {
+  return html`<${DataTable} label=${t('jobs')} rows=${jobs} rowKey=${(job) => job.job_id} columns=${[
+    { name: 'finished_ms', title: t('column_time'), cell: (job) => formatDate(job.finished_ms || job.created_ms, true) },
+    { name: 'state', title: t('column_state'), cell: (job) => html`<${StateTag} state=${job.state} />` },
+    { name: 'paths', title: t('column_folder'), cell: jobPaths },
+    { name: 'files_done', title: t('column_files'), number: true, cell: (job) => formatNumber(job.files_done) },
+    { name: 'files_failed', title: t('state_name_failed'), number: true, cell: (job) => formatNumber(job.files_failed) },
+    { name: 'seconds', title: t('column_duration'), cell: (job) => (job.started_ms && job.finished_ms ? formatDuration((job.finished_ms - job.started_ms) / 1000) : '') },
+    { name: 'error', title: t('column_problem'), cell: (job) => html`<bdi>${visibleText(job.error || job.last_error || '')}</bdi>` },
+  ]} />`;
+}
+
+const PAUSE_CHOICES = [['900', 'pause_15'], ['3600', 'pause_60'], ['14400', 'pause_240'], ['', 'pause_open']];
+
+function PauseControl({ paused }) {
+  const [seconds, setSeconds] = useState('3600');
+  const { run, busy, error } = useAction();
+  const pause = () => run(() => post('/v1/pause', seconds ? { seconds: Number(seconds) } : {}));
+  const resume = () => run(() => post('/v1/resume', {}));
+  return html`${error && html`<${Message} error=${error} />`}
+    ${paused ? html`<${Button} icon="play" disabled=${busy} onClick=${resume}>${t('resume')}<//>`
+      : html`<select aria-label=${t('pause_length')} value=${seconds} onChange=${(event) => setSeconds(event.target.value)}>
+          ${PAUSE_CHOICES.map(([value, key]) => html`<option key=${key} value=${value}>${t(key)}</option>`)}</select>
+        <${Button} icon="pause" disabled=${busy} onClick=${pause}>${t('pause')}<//>`}`;
+}
+
+function watchText(watch) {
+  if (!watch?.watching) return t('watch_off');
+  const parts = [tn('watch_folders', watch.folders)];
+  if (watch.missing) parts.push(tn('watch_missing', watch.missing));
+  if (watch.overflows) parts.push(t('watch_overflows', { count: watch.overflows, rescans: watch.rescans }));
+  if (watch.restarts) parts.push(t('watch_restarts', { count: watch.restarts }));
+  return parts.join(' · ');
+}
+
+function HealthSection({ status }) {
+  const mebibytes = (value) => formatBytes(value * 1024 * 1024);
+  const languages = Object.entries(status.languages || {}).sort((one, other) => other[1] - one[1])
+    .map(([code, count]) => `${languageName(code)} ${formatNumber(count)}`).join(', ');
+  const { upkeep } = status;
+  return html`<${Section} title=${t('health')}>
+    <${Facts} facts=${[
+      [t('health_memory'), t('health_memory_value', { now: mebibytes(status.rss_mib), peak: mebibytes(status.peak_rss_mib) })],
+      [t('health_disk'), formatBytes(upkeep?.disk_free_bytes)],
+      [t('health_store'), `${visibleText(upkeep?.store)} · ${formatBytes(status.store_bytes)} · ${tn('file_passages', status.chunks)}`],
+      [t('health_upkeep'), visibleText(upkeep?.now)],
+      [t('health_model'), html`<bdi>${visibleText(status.embed_model)}</bdi>`],
+      [t('health_languages'), languages],
+      [t('health_watcher'), watchText(status.watch)],
+      [t('health_polled'), status.watch?.polled?.map((path) => html`<${PathText} key=${path} path=${path} /> `)],
+      [t('privacy'), hasText(`privacy_${status.privacy_mode}`) ? t(`privacy_${status.privacy_mode}`).split('|')[0] : status.privacy_mode],
+      [t('health_data_dir'), html`<${PathText} path=${status.data_dir} />`],
+      [t('health_uptime'), formatDuration(status.uptime_seconds)],
+      [t('health_version'), visibleText(status.version)],
+    ].filter(([, value]) => !Array.isArray(value) || value.length > 0)} />
+    ${status.memory_caps?.length > 0 && html`<${Disclosure} title=${t('health_caps')}><${Facts}
+      facts=${status.memory_caps.map((cap) => [visibleText(cap.part), mebibytes(cap.mib)])} /><//>`}
+    <${Command} text="vic doctor" />
+  <//>`;
+}
