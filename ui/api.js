@@ -1,5 +1,5 @@
 /**
- * Access to the JSON API of the daemon: requests, errors, event streams, the CSRF token of the session,
+ * Access to the JSON API of the daemon: requests, errors, event streams, the token of the session,
  * and the state of the connection (is the daemon there?).
  */
 
@@ -18,7 +18,11 @@ export class ApiError extends Error {
 const RETRY_FIRST_MS = 1000;
 const RETRY_MAX_MS = 10000;
 
-let csrfToken = '';
+/**
+ * The token of the session lies in the storage of the page, which belongs to its port; the cookie goes to every port of the
+ * host, and opens nothing without the token. Other pages of this browser find the token here.
+ */
+const TOKEN_KEY = 'vic-session-token';
 let daemonAway = false;
 const sessionEndListeners = new Set();
 const connectionListeners = new Set();
@@ -38,9 +42,26 @@ export function onConnection(fn) {
   return subscribe(connectionListeners, fn);
 }
 
-/** Remembers the CSRF token that `post` sends. */
-export function setCsrfToken(token) {
-  csrfToken = token || '';
+/** Remembers the token that every request sends. */
+export function setSessionToken(token) {
+  try {
+    localStorage.setItem(TOKEN_KEY, token || '');
+  } catch {
+    // Without storage the session lasts as long as the page.
+  }
+  sessionToken = token || '';
+}
+
+let sessionToken = '';
+
+/** The headers that show the session. */
+export function sessionHeaders() {
+  try {
+    // Another page may have opened a newer session.
+    return { 'x-vic-csrf': localStorage.getItem(TOKEN_KEY) || sessionToken };
+  } catch {
+    return { 'x-vic-csrf': sessionToken };
+  }
 }
 
 function setDaemonAway(isAway) {
@@ -83,7 +104,7 @@ async function errorFrom(response) {
 async function request(path, options) {
   let response;
   try {
-    response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
+    response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options, headers: { ...sessionHeaders(), ...options.headers } });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     setDaemonAway(true);
@@ -115,12 +136,12 @@ export function get(path, params, { signal } = {}) {
   return request(path + queryString(params), { method: 'GET', signal });
 }
 
-/** POST of JSON, with the CSRF token of the session. */
+/** POST of JSON. */
 export function post(path, body, { signal } = {}) {
   return request(path, {
     method: 'POST',
     signal,
-    headers: { 'content-type': 'application/json', 'x-vic-csrf': csrfToken },
+    headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body ?? {}),
   });
 }
@@ -130,36 +151,65 @@ export function isAbort(error) {
   return error?.name === 'AbortError';
 }
 
+/** GET of a picture, as an address of this page that `URL.revokeObjectURL` frees. Throws as `get`. */
+export async function getPicture(path, { signal } = {}) {
+  const response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', signal, headers: sessionHeaders() });
+  if (!response.ok) throw await errorFrom(response);
+  return URL.createObjectURL(await response.blob());
+}
+
 /**
- * Opens a stream of server-sent events and opens it again after an interruption.
+ * Opens a stream of server-sent events and opens it again after an interruption. `EventSource` cannot send the token of the
+ * session, so the stream is read with `fetch`.
  * @param {string} path of the stream
  * @param {(data: any, name: string) => void} onEvent gets the parsed data and the name of each event
  * @param {(error: ApiError) => void} [onError] is called when the stream broke off (it is tried again)
- * @param {string[]} [names] of the events that are listened for
  * @returns {() => void} stops the stream
  */
-export function events(path, onEvent, onError, names = ['status', 'progress', 'done', 'message']) {
-  let source = null;
+export function events(path, onEvent, onError) {
+  const controller = new AbortController();
   let timer = null;
   let delay = RETRY_FIRST_MS;
-  const open = () => {
-    source = new EventSource(path);
-    source.onopen = () => { delay = RETRY_FIRST_MS; };
-    for (const name of names) {
-      source.addEventListener(name, (event) => onEvent(parseEventData(event.data), name));
+  const open = async () => {
+    try {
+      const response = await fetch(path, {
+        credentials: 'same-origin', cache: 'no-store', signal: controller.signal, headers: { ...sessionHeaders(), accept: 'text/event-stream' } });
+      if (!response.ok) throw await errorFrom(response);
+      delay = RETRY_FIRST_MS;
+      await readEvents(response.body, onEvent);
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (error.status === 401) sessionEndListeners.forEach((fn) => fn(error));
     }
-    source.onerror = () => {
-      source.close();
-      onError?.(new ApiError({ code: 'unavailable', message: 'the event stream broke off' }));
-      timer = setTimeout(open, delay);
-      delay = Math.min(delay * 2, RETRY_MAX_MS);
-    };
+    if (controller.signal.aborted) return;
+    onError?.(new ApiError({ code: 'unavailable', message: 'the event stream broke off' }));
+    timer = setTimeout(open, delay);
+    delay = Math.min(delay * 2, RETRY_MAX_MS);
   };
   open();
   return () => {
     clearTimeout(timer);
-    source.close();
+    controller.abort();
   };
+}
+
+/** Reads events, which a blank line separates, until the stream ends. */
+async function readEvents(body, onEvent) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split('\n\n');
+    rest = parts.pop();
+    for (const part of parts) {
+      const lines = part.split('\n');
+      const field = (name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trimStart()).join('\n');
+      // The daemon ends a stream by an error, for instance when the session ends: the next try tells which.
+      if (field('event') === 'error') return;
+      if (field('data')) onEvent(parseEventData(field('data')), field('event') || 'message');
+    }
+  }
 }
 
 function parseEventData(text) {

@@ -1,6 +1,6 @@
 /** Components and hooks that the views beside the search share. */
 import { html, useState, useEffect, useRef, useCallback } from './vendor/preact-htm.js';
-import { isAbort } from './api.js';
+import { isAbort, onConnection } from './api.js';
 import { t, tn, hasText, language } from './i18n.js';
 import { Button, Dialog, Icon, Message, copyText, formatNumber, visibleText } from './components.js';
 
@@ -22,6 +22,9 @@ export function useLoad(load, deps) {
     );
     return () => controller.abort();
   }, [...deps, version]);
+  // A request that failed because the daemon was away is repeated as soon as it is back.
+  const wasAway = state.error?.status === 0;
+  useEffect(() => (wasAway ? onConnection((isAway) => { if (!isAway) setVersion((number) => number + 1); }) : undefined), [wasAway]);
   const reload = useCallback(() => setVersion((number) => number + 1), []);
   const setData = useCallback((data) => setState({ data, error: null, loading: false }), []);
   return { ...state, reload, setData };
@@ -100,7 +103,7 @@ export function SentenceWithCommands({ text }) {
  * @param {any[]} props.rows
  */
 export function DataTable({ label, columns, rows, rowKey }) {
-  return html`<div class="table-region" tabindex="0" role="region" aria-label=${label}><table class="grid-table">
+  return html`<div class="table-region" tabindex="0" role="group" aria-label=${label}><table class="grid-table">
     <thead><tr>${columns.map((column) => html`<th key=${column.name} scope="col" class=${column.number ? 'number' : undefined}>${column.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index}>
       ${columns.map((column) => html`<td key=${column.name} class=${column.number ? 'number' : undefined}>

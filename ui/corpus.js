@@ -1,6 +1,6 @@
 /** The corpus view: saved views, and the verbs of the corpus API as forms with their results as tables. */
 import { html, useState, useEffect, useRef, useMemo } from './vendor/preact-htm.js';
-import { ApiError, post } from './api.js';
+import { ApiError, post, sessionHeaders } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Message, formatNumber, toast, visibleText } from './components.js';
 import { ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Tabs, useAction, useLoad } from './components_views.js';
@@ -19,11 +19,11 @@ function verbPath(verb) {
  * Calls a verb. An error of the corpus API is an answer like any other: it has suggested actions, which `post` would drop.
  * @returns {Promise<object>} the envelope; throws ApiError if the answer has none
  */
-async function callVerb(verb, request, { session, signal }) {
+async function callVerb(verb, request, { signal }) {
   let response;
   try {
     response = await fetch(verbPath(verb), { method: 'POST', signal, credentials: 'same-origin', cache: 'no-store',
-      headers: { 'content-type': 'application/json', 'x-vic-csrf': session.csrf }, body: JSON.stringify(request) });
+      headers: { 'content-type': 'application/json', ...sessionHeaders() }, body: JSON.stringify(request) });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     return post(verbPath(verb), request, { signal });
@@ -102,7 +102,9 @@ function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, o
   const { run, busy, error } = useAction();
   const controller = useRef(null);
   useEffect(() => () => controller.current?.abort(), []);
-  const help = useLoad(({ signal }) => callVerb('HELP', form ? { verb, form } : { verb }, { session, signal }).then(checked), [verb, form]);
+  // The schema of EXTRACT is a kind of form too: its help describes the filters.
+  const helpForm = form || (verb === 'EXTRACT' && typed.schema) || undefined;
+  const help = useLoad(({ signal }) => callVerb('HELP', { verb, form: helpForm }, { session, signal }).then(checked), [verb, helpForm]);
   const common = useLoad(({ signal }) => callVerb('HELP', { verb: 'common' }, { session, signal }).then(checked), []);
   const helpText = help.data?.data.help || '';
   const descriptions = useMemo(() => ({ ...fieldDescriptions(common.data?.data.help), ...fieldDescriptions(helpText) }), [helpText, common.data]);
@@ -123,7 +125,7 @@ function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, o
   const cancel = () => callVerb('JOB', { id: job.job_id, cancel: true }, { session }).catch(() => {});
   const withViews = views.length && formSchema.properties.view ? { ...formSchema, properties: { ...formSchema.properties, view: { enum: views.map((view) => view.name) } } } : formSchema;
   return html`<${Section} title=${verb}>
-    <p>${visibleText(helpText.split('\n')[0].replace(/^[A-Z_]+[^:]*: /, ''))}</p>
+    <p>${purposeOf(helpText)}</p>
     <form class="form-fields" onSubmit=${submit}>
       ${forms && html`<${Field} label=${t('corpus_form')}>${(id) => html`<select id=${id} value=${form} onChange=${(event) => onForm(event.target.value)}>
         ${forms.values.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select>`}<//>`}
@@ -134,6 +136,12 @@ function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, o
     ${error && html`<${Message} error=${error} />`}
     ${helpText && html`<${Disclosure} title=${t('corpus_help')}><pre class="grammar" tabindex="0" aria-label=${t('corpus_help')}>${visibleText(helpText)}</pre><//>`}
   <//>`;
+}
+
+/** The first sentence of a help text, which says what the verb is for. */
+function purposeOf(help) {
+  const sentence = visibleText(help.split('\n')[0].replace(/^[A-Z_]+[^:]*: (use it )?/, ''));
+  return sentence.charAt(0).toUpperCase() + sentence.slice(1);
 }
 
 function percent(value) {
@@ -215,6 +223,7 @@ function ViewsPart({ views, session, openFile }) {
   const [shown, setShown] = useState(null);
   const [deleting, setDeleting] = useState(null);
   const { run, busy, error } = useAction();
+  const change = (part) => setForm((old) => ({ ...old, ...part }));
   const call = (request) => callVerb('VIEW', request, { session }).then(checked);
   const create = (event) => {
     event.preventDefault();
@@ -235,8 +244,8 @@ function ViewsPart({ views, session, openFile }) {
         <${Button} variant="danger" icon="trash" onClick=${() => setDeleting(view)}>${t('view_delete')}<//></div>` },
     ]} />`}
     <form class="form-box" onSubmit=${create}><h3>${t('view_new')}</h3>
-      <${Field} label=${t('column_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} />`}<//>
-      <${Field} label=${t('view_filter')} hint=${t('view_filter_hint')} required>${(id, hint) => html`<input id=${id} type="text" spellcheck="false" autocomplete="off" aria-describedby=${hint} value=${form.filter} onInput=${(event) => setForm({ ...form, filter: event.target.value })} />`}<//>
+      <${Field} label=${t('column_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => change({ name: event.target.value })} />`}<//>
+      <${Field} label=${t('view_filter')} hint=${t('view_filter_hint')} required>${(id, hint) => html`<input id=${id} type="text" spellcheck="false" autocomplete="off" aria-describedby=${hint} value=${form.filter} onInput=${(event) => change({ filter: event.target.value })} />`}<//>
       <div><button type="submit" class="button button-primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}</button></div></form>
     ${error && html`<${Message} error=${error} />`}
     ${deleting && html`<${ConfirmDialog} title=${t('view_delete_title', { name: visibleText(deleting.name, true) })} confirmLabel=${t('view_delete')} onClose=${() => setDeleting(null)}

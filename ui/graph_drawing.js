@@ -1,12 +1,19 @@
 /** Layout and SVG drawing of a part of the graph. */
-import { html, useMemo, useRef } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useMemo, useRef } from './vendor/preact-htm.js';
 import { t } from './i18n.js';
 import { visibleText } from './components.js';
 
 const ITERATIONS = 220;
-const EDGE_LENGTH = 110;
+const EDGE_LENGTH = 105;
+/** Labels are wider than they are high, so the finished layout is stretched to the sides. */
+const STRETCH = 1.55;
 const LABEL_CHARACTERS = 24;
+const LABEL_END = 8;
 const MARGIN = { x: 90, y: 44 };
+/** Smaller graphs are not enlarged: their labels would become larger than the text around the drawing. */
+const MIN_SIZE = { width: 780, height: 420 };
+/** Larger graphs are not drawn smaller than this, so that labels stay readable: their region scrolls. */
+const MIN_SCALE = 0.85;
 
 /** A number from 0 to 1 that depends only on the seed: the same graph is always drawn alike. */
 function seededNumber(seed) {
@@ -16,12 +23,12 @@ function seededNumber(seed) {
 
 function startPosition(node, index, old, nodesById) {
   const kept = old.get(node.id);
-  if (kept) return { x: kept.x, y: kept.y };
+  if (kept) return { x: kept.x / STRETCH, y: kept.y };
   const parent = nodesById.get(node.parent) && old.get(node.parent);
   const angle = index * 2.399963; // The golden angle spreads points evenly.
   const radius = parent ? 60 : EDGE_LENGTH * Math.sqrt(index / 2);
   return {
-    x: (parent?.x || 0) + Math.cos(angle) * radius + seededNumber(node.id) * 8,
+    x: (parent?.x || 0) / STRETCH + Math.cos(angle) * radius + seededNumber(node.id) * 8,
     y: (parent?.y || 0) + Math.sin(angle) * radius + seededNumber(node.id + 1) * 8,
   };
 }
@@ -32,10 +39,9 @@ function repel(points) {
       const a = points[i];
       const b = points[j];
       const dx = a.x - b.x || 0.1;
-      // Labels are wide and low, so nodes need more room to the sides than above and below.
-      const dy = (a.y - b.y) * 1.7 || 0.1;
+      const dy = a.y - b.y || 0.1;
       const squared = Math.max(dx * dx + dy * dy, 80);
-      const force = 9000 / squared;
+      const force = 14000 / squared;
       const length = Math.sqrt(squared);
       a.fx += (dx / length) * force; a.fy += (dy / length) * force;
       b.fx -= (dx / length) * force; b.fy -= (dy / length) * force;
@@ -72,13 +78,14 @@ export function layoutGraph(nodes, edges, old) {
     repel(list);
     attract(edges, points);
     for (const point of list) {
-      point.fx -= point.x * 0.012; point.fy -= point.y * 0.016;
+      point.fx -= point.x * 0.01; point.fy -= point.y * 0.016;
       const length = Math.max(Math.hypot(point.fx, point.fy), 0.01);
       const move = Math.min(length, limit) / length;
       point.x += point.fx * move; point.y += point.fy * move;
       point.fx = 0; point.fy = 0;
     }
   }
+  for (const point of list) point.x *= STRETCH;
   return points;
 }
 
@@ -87,9 +94,11 @@ function boundsOf(points) {
   if (!list.length) return [0, 0, 100, 100];
   const xs = list.map((point) => point.x);
   const ys = list.map((point) => point.y);
-  const left = Math.min(...xs) - MARGIN.x;
-  const top = Math.min(...ys) - MARGIN.y;
-  return [left, top, Math.max(...xs) + MARGIN.x - left, Math.max(...ys) + MARGIN.y - top];
+  const [left, right] = [Math.min(...xs) - MARGIN.x, Math.max(...xs) + MARGIN.x];
+  const [top, bottom] = [Math.min(...ys) - MARGIN.y, Math.max(...ys) + MARGIN.y];
+  const width = Math.max(right - left, MIN_SIZE.width);
+  const height = Math.max(bottom - top, MIN_SIZE.height);
+  return [(left + right - width) / 2, (top + bottom - height) / 2, width, height];
 }
 
 const TYPE_COLOURS = 8;
@@ -104,7 +113,9 @@ export function typeClass(type) {
 
 function shortLabel(name) {
   const characters = [...visibleText(name, true)];
-  return characters.length > LABEL_CHARACTERS ? `${characters.slice(0, LABEL_CHARACTERS - 1).join('')}…` : characters.join('');
+  if (characters.length <= LABEL_CHARACTERS) return characters.join('');
+  // The end of a name tells passages of a file and types of files apart.
+  return `${characters.slice(0, LABEL_CHARACTERS - LABEL_END - 1).join('')}…${characters.slice(-LABEL_END).join('')}`;
 }
 
 /**
@@ -125,30 +136,55 @@ export function GraphDrawing({ nodes, edges, selected, onOpen }) {
     else return;
     event.preventDefault();
   };
-  return html`<svg ref=${svg} class="graph-drawing" role="group" aria-label=${t('graph_drawing')} viewBox=${`${left} ${top} ${width} ${height}`}
-    preserveAspectRatio="xMidYMid meet" style=${{ height: `${Math.max(320, Math.min(640, height))}px` }}>
-    ${edges.map((edge) => html`<${EdgeLine} key=${edge.key} edge=${edge} points=${points} active=${edge.source === selected || edge.target === selected} />`)}
+  useLayoutEffect(() => scrollToNode(svg.current, selected), [points, selected]);
+  return html`<div class="graph-region"><svg ref=${svg} class="graph-drawing" role="group" aria-label=${t('graph_drawing')} viewBox=${`${left} ${top} ${width} ${height}`}
+    preserveAspectRatio="xMidYMid meet" style=${{ minWidth: `${Math.round(width * MIN_SCALE)}px`, minHeight: `${Math.round(height * MIN_SCALE)}px` }}>
+    ${mergeEdges(edges).map((edge) => html`<${EdgeLine} key=${edge.key} edge=${edge} points=${points} selected=${selected} />`)}
     ${nodes.map((node) => html`<${NodeMark} key=${node.id} node=${node} point=${points.get(node.id)} selected=${node.id === selected}
-      onOpen=${onOpen} onKey=${onKey} />`)}</svg>`;
+      onOpen=${onOpen} onKey=${onKey} />`)}</svg></div>`;
 }
 
-function EdgeLine({ edge, points, active }) {
-  const a = points.get(edge.source);
-  const b = points.get(edge.target);
+/** Scrolls the region of the drawing, and only that, so that a node is in its middle. */
+function scrollToNode(svg, id) {
+  const node = svg.querySelector(`[data-node="${id}"] .node-dot`);
+  if (!node) return;
+  const region = svg.parentElement;
+  const inner = node.getBoundingClientRect();
+  const outer = region.getBoundingClientRect();
+  region.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  region.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+}
+
+/** One line for all edges between two nodes, with their relations as its label. */
+function mergeEdges(edges) {
+  const lines = new Map();
+  for (const edge of edges) {
+    const key = [edge.source, edge.target].sort((one, other) => one - other).join(' ');
+    if (!lines.has(key)) lines.set(key, { key, source: edge.source, target: edge.target, relations: new Set() });
+    lines.get(key).relations.add(edge.relation);
+  }
+  return [...lines.values()];
+}
+
+function EdgeLine({ edge, points, selected }) {
+  const active = edge.source === selected || edge.target === selected;
+  const a = points.get(edge.target === selected ? edge.target : edge.source);
+  const b = points.get(edge.target === selected ? edge.source : edge.target);
+  const label = [...edge.relations].filter((relation) => relation !== 'contains').join(', ');
   return html`<g class=${`edge${active ? ' edge-active' : ''}`} aria-hidden="true"><line x1=${a.x} y1=${a.y} x2=${b.x} y2=${b.y} />
-    ${active && edge.relation !== 'contains' && html`<text class="edge-label" x=${(a.x + b.x) / 2} y=${(a.y + b.y) / 2 - 3} text-anchor="middle">${edge.relation}</text>`}</g>`;
+    ${active && label && html`<text class="edge-label" x=${a.x + (b.x - a.x) * 0.62} y=${a.y + (b.y - a.y) * 0.62 - 3} text-anchor="middle">${label}</text>`}</g>`;
 }
 
 function NodeMark({ node, point, selected, onOpen, onKey }) {
-  const name = visibleText(node.name, true);
-  return html`<g class=${`node ${typeClass(node.type)}${selected ? ' node-selected' : ''}`} role="button" tabindex="0" data-node=${node.id}
-    aria-label=${t(node.expanded ? 'graph_node' : 'graph_node_expand', { type: node.type, name: name.slice(0, 200) })} aria-pressed=${String(selected)}
+  const name = visibleText(node.name, true).slice(0, 400);
+  const label = t(node.expanded ? 'graph_node' : 'graph_node_expand', { type: node.type, name });
+  return html`<g class=${`node ${typeClass(node.type)}${selected ? ' node-selected' : ''}`} role="button" tabindex="0" data-node=${node.id} aria-pressed=${String(selected)}
     transform=${`translate(${point.x} ${point.y})`} onClick=${() => onOpen(node)} onKeyDown=${(event) => onKey(event, node)}>
-    <title>${`${node.type}: ${name.slice(0, 400)}`}</title>
+    <title>${label}</title>
     <circle class="node-target" r="16" /><circle class="node-dot" r=${selected ? 11 : 8} />
     ${!node.expanded && html`<path class="node-plus" d="M-3 0h6M0 -3v6" />`}
-    <text class="node-name" y="24" text-anchor="middle">${shortLabel(node.name)}</text>
-    <text class="node-type" y="35" text-anchor="middle">${node.type}</text></g>`;
+    <text class="node-name" aria-hidden="true" y="24" text-anchor="middle">${shortLabel(node.name)}</text>
+    <text class="node-type" aria-hidden="true" y="35" text-anchor="middle">${node.type}</text></g>`;
 }
 
 /** Moves the focus to the nearest node in the direction of an arrow key. */

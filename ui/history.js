@@ -52,7 +52,7 @@ export function useSearches(session) {
     ...searches,
     error,
     remember: (query) => change('/v1/searches', { query }),
-    save: (name, query) => change('/v1/searches/save', { name, query }),
+    save: (name, query) => change('/v1/searches', { name, query }),
     remove: (which) => change('/v1/searches/remove', which),
   };
 }

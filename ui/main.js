@@ -1,6 +1,6 @@
 /** The shell of the page: session, router, navigation, login, banner, help. */
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
-import { get, post, onSessionEnd, onConnection, setCsrfToken, isAbort } from './api.js';
+import { get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
 import { Button, Dialog, Icon, Message, Toast, formatNumber } from './components.js';
 import { SearchView } from './search.js';
@@ -74,7 +74,8 @@ function useSession() {
   sessionRef.current = session;
   const [error, setError] = useState(null);
   const accept = useCallback((next) => {
-    setCsrfToken(next.csrf);
+    // Only a login brings a token.
+    if (next.csrf) setSessionToken(next.csrf);
     setSession(next);
     setEnded(false);
     setError(null);
@@ -83,7 +84,12 @@ function useSession() {
     if (failure.status !== 401 || failure.ofCode) setError(failure);
     if (failure.status !== 0) setSession((old) => old || null);
   }), []);
-  useEffect(() => { find(); }, []);
+  useEffect(() => {
+    find();
+    // A new code, from `vic ui --print`, may be pasted into the address of the open page.
+    addEventListener('hashchange', find);
+    return () => removeEventListener('hashchange', find);
+  }, []);
   useEffect(() => onSessionEnd(() => setEnded(true)), []);
   useEffect(() => onConnection((isAway) => {
     if (isAway) return;

@@ -1,6 +1,6 @@
 /** The preview of a page as a picture, with frames around the words of the query; for PDF files and images. */
 import { html, useEffect, useState } from './vendor/preact-htm.js';
-import { post, isAbort, ApiError } from './api.js';
+import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
 import { Button, Message, ReadError, formatNumber, visibleText } from './components.js';
 import { BlocksView } from './preview_text.js';
@@ -51,25 +51,34 @@ function PageNavigation({ page, pages, setPage }) {
   </form>`;
 }
 
-/** Asks for the reason why a picture was not made: an `img` element does not tell it. */
-async function pictureError(address) {
-  try {
-    const response = await fetch(address, { credentials: 'same-origin' });
-    if (response.ok) return new Error(t('picture_unreadable'));
-    const { error } = await response.json();
-    return new ApiError({ status: response.status, ...error });
-  } catch (error) {
-    return error;
-  }
+/** The picture of a page as an address of this page; errors go to `onError`. */
+function usePicture(address, onError) {
+  const [picture, setPicture] = useState(null);
+  useEffect(() => {
+    const controller = new AbortController();
+    let made = null;
+    getPicture(`${address}&width=${pictureWidth(document.getElementById('preview'))}`, { signal: controller.signal }).then(
+      (url) => {
+        made = url;
+        if (controller.signal.aborted) URL.revokeObjectURL(url);
+        else setPicture({ address, url });
+      },
+      (error) => !isAbort(error) && onError(error),
+    );
+    return () => {
+      controller.abort();
+      if (made) URL.revokeObjectURL(made);
+    };
+  }, [address]);
+  return picture?.address === address ? picture.url : null;
 }
 
 function PagePicture({ info, name, onError }) {
-  const [address, setAddress] = useState(null);
-  useEffect(() => setAddress(`${info.picture}&width=${pictureWidth(document.getElementById('preview'))}`), [info.picture]);
+  const url = usePicture(info.picture, onError);
   const percent = (fraction) => `${fraction * 100}%`;
   return html`<div class="page-picture" style=${{ aspectRatio: `${info.width} / ${info.height}` }}>
-    ${address && html`<img src=${address} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
-      onError=${() => pictureError(address).then(onError)} />`}
+    ${url && html`<img src=${url} data-page=${info.page} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
+      onError=${() => onError(new Error(t('picture_unreadable')))} />`}
     ${info.frames.map((frame, index) => html`<span key=${index} class="frame" data-target=${index === 0 ? '' : undefined} style=${{
       left: percent(frame.left), top: percent(frame.top), width: percent(frame.right - frame.left), height: percent(frame.bottom - frame.top) }}></span>`)}
   </div>`;

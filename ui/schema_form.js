@@ -29,8 +29,11 @@ export function schemaOfForm(schema, form) {
 export function fieldDescriptions(help) {
   const descriptions = {};
   for (const line of (help || '').split('\n')) {
-    const match = /^([a-z_|]+) \(([^)]*)\): (.+)$/.exec(line);
-    if (match) descriptions[match[1].split('|')[0]] = `${match[3]} (${match[2]})`;
+    const match = /^ *([a-z_|]+) \(([^)]*)\): (.+)$/.exec(line);
+    if (!match) continue;
+    // Types and choices are plain from the control, but not that a path or a date is meant.
+    const kind = match[2].replace(/, needed$/, '');
+    descriptions[match[1].split('|')[0]] = /path|date|id/.test(kind) ? `${match[3]} (${kind})` : match[3];
   }
   return descriptions;
 }
@@ -79,7 +82,7 @@ export function SchemaFields({ schema, values, onChange, descriptions = {}, prob
   const own = names.filter((name) => !isCommon(schema, name));
   const common = names.filter((name) => isCommon(schema, name) && !PAGE_FIELDS.includes(name));
   const field = (name) => html`<${SchemaField} key=${name} name=${name} schema=${schema.properties[name]} value=${values[name]} values=${values}
-    onChange=${(value) => onChange(name, value)} required=${schema.required?.includes(name)} description=${descriptions[name]} problem=${problem?.field === name ? problem.message : null} />`;
+    onChange=${(value) => onChange(name, value)} required=${schema.required?.includes(name)} description=${descriptions[name]} descriptions=${descriptions} problem=${problem?.field === name ? problem.message : null} />`;
   return html`${own.map(field)}${common.length > 0 && html`<${Disclosure} title=${t('corpus_common')}><div class="form-fields">${common.map(field)}</div><//>`}`;
 }
 
@@ -95,18 +98,18 @@ function rangeText(schema) {
   return t('range', { from: schema.minimum, to: schema.maximum });
 }
 
-function SchemaField({ name, schema, value, values, onChange, required, description, problem }) {
+function SchemaField({ name, schema, value, values, onChange, required, description, descriptions = {}, problem }) {
   const object = schema.anyOf ? mergedObject(schema, values.schema) : schema;
   if (object.properties) {
     const inner = value || {};
-    return html`<fieldset class="form-box"><legend>${name}${required && ` (${t('required')})`}</legend>${description && html`<p class="hint">${visibleText(description)}</p>`}
+    return html`<fieldset class="form-box field-grid"><legend>${name}${required && ` (${t('required')})`}</legend>${description && html`<p class="hint">${visibleText(description)}</p>`}
       ${Object.entries(object.properties).map(([key, field]) => html`<${SchemaField} key=${key} name=${key} schema=${field} value=${inner[key]} values=${inner}
-        onChange=${(next) => onChange({ ...inner, [key]: next })} required=${object.required?.includes(key)} />`)}</fieldset>`;
+        onChange=${(next) => onChange({ ...inner, [key]: next })} required=${object.required?.includes(key)} description=${descriptions[key]} />`)}</fieldset>`;
   }
-  const hint = [visibleText(description || ''), typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
+  const words = [visibleText(description || ''), typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
+  const hint = problem ? html`<span class="field-error">${visibleText(problem)}</span> ${words}` : words;
   return html`<${Field} label=${name} required=${required} hint=${hint}>${(id, hintId) => html`<${Control} id=${id} hintId=${hintId} schema=${schema} value=${value ?? ''}
-    onChange=${onChange} required=${required} invalid=${Boolean(problem)} />`}<//>
-    ${problem && html`<p class="field-error">${visibleText(problem)}</p>`}`;
+    onChange=${onChange} required=${required} invalid=${Boolean(problem)} />`}<//>`;
 }
 
 function Control({ id, hintId, schema, value, onChange, required, invalid }) {

@@ -12,17 +12,17 @@ import { THEMES, setTheme, theme } from './theme.js';
 /** The parts of the view; those with `owner` are shown only to the owner. */
 const PARTS = [
   { name: 'folders', Part: FoldersPart },
-  { name: 'models', Part: ModelsPart },
+  { name: 'models', Part: ModelsPart, owner: true },
   { name: 'privacy', Part: PrivacyPart },
   { name: 'audit', Part: AuditPart, owner: true },
   { name: 'keys', Part: KeysPart, owner: true },
   { name: 'sessions', Part: SessionsPart },
-  { name: 'limits', Part: LimitsPart },
+  { name: 'limits', Part: LimitsPart, owner: true },
   { name: 'page', Part: PagePart },
 ];
 
 /** The view at `/ui/settings?section=NAME`. */
-export function SettingsView({ session, navigate, params }) {
+export function SettingsView({ session, navigate, params, status }) {
   const parts = PARTS.filter((part) => session.owner || !part.owner);
   const shown = parts.find((part) => part.name === params?.section) || parts[0];
   const go = (event, name) => {
@@ -33,16 +33,17 @@ export function SettingsView({ session, navigate, params }) {
   return html`<div class="page settings"><h1>${t('nav_settings')}</h1><div class="settings-layout">
     <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<a key=${name} href=${`/ui/settings?section=${name}`}
       aria-current=${name === shown.name ? 'page' : undefined} onClick=${(event) => go(event, name)}>${t(`settings_${name}`)}</a>`)}</nav>
-    <div class="settings-part"><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} /></div></div></div>`;
+    <div class="settings-part"><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} status=${status} /></div></div></div>`;
 }
 
-function useSettings() {
-  return useLoad(({ signal }) => get('/v1/settings', null, { signal }), []);
+/** The settings; other sessions than those of the owner may not read them. */
+function useSettings(session) {
+  return useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
 }
 
 function FoldersPart({ session, navigate }) {
   const roots = useLoad(({ signal }) => get('/v1/roots', null, { signal }), []);
-  const settings = useSettings();
+  const settings = useSettings(session);
   const [adding, setAdding] = useState(false);
   const list = roots.data?.roots || [];
   return html`<${Section} title=${t('settings_folders')} actions=${session.owner && html`<${Button} icon="plus" variant="primary" onClick=${() => setAdding(true)}>${t('folder_add')}<//>`}>
@@ -137,7 +138,7 @@ function ModelCard({ model, current }) {
       [t('model_dimension'), model.dimension],
       [t('model_speed'), model.speed !== null && model.speed !== undefined && t('model_speed_value', { factor: formatNumber(model.speed) })],
       [t('model_licence'), visibleText(model.licence)],
-      [t('model_quality'), model.quality?.length > 0 && model.quality.map((quality) => html`<p key=${quality.benchmark}>${formatNumber(quality.score)}
+      [t('model_quality'), model.quality?.length > 0 && model.quality.map((quality) => html`<p key=${quality.benchmark}>${formatNumber(quality.score)}${' '}
         <span class="muted">${visibleText(quality.benchmark)} (${visibleText(quality.source)})</span></p>`)],
       [t('model_checksums'), hasText(`checksums_${model.checksums}`) ? t(`checksums_${model.checksums}`) : model.checksums],
       [t('model_cost'), visibleText(model.cost)],
@@ -147,9 +148,9 @@ function ModelCard({ model, current }) {
 
 const PRIVACY_MODES = ['local_only', 'cloud_reasoning_ok', 'cloud_embedding_ok'];
 
-function PrivacyPart() {
-  const settings = useSettings();
-  const mode = settings.data?.privacy_mode;
+function PrivacyPart({ session, status }) {
+  const settings = useSettings(session);
+  const mode = settings.data?.privacy_mode || status?.privacy_mode;
   return html`<${Section} title=${t('settings_privacy')}>
     <${LoadState} request=${settings} />
     ${mode && html`<ul class="mode-list">${PRIVACY_MODES.map((name) => {
@@ -157,8 +158,8 @@ function PrivacyPart() {
         return html`<li key=${name} class=${`mode${name === mode ? ' mode-current' : ''}`} aria-current=${name === mode ? 'true' : undefined}>
           <p><strong>${title}</strong> <code>${name}</code> ${name === mode && html`<${Badge} kind="good">${t('privacy_current')}<//>`}</p><p>${explanation}</p></li>`;
       })}</ul>
-      <p>${t('privacy_terminal')}</p><${Command} text=${`VIC_PRIVACY_MODE=${mode === 'local_only' ? 'cloud_reasoning_ok' : 'local_only'} vic daemon start`} />
-      <p class="hint">${t('privacy_file')} <${PathText} path=${settings.data.config_file} /></p>`}
+      ${settings.data && html`<p>${t('privacy_terminal')}</p><${Command} text=${`VIC_PRIVACY_MODE=${mode === 'local_only' ? 'cloud_reasoning_ok' : 'local_only'} vic daemon start`} />
+      <p class="hint">${t('privacy_file')} <${PathText} path=${settings.data.config_file} /></p>`}`}
   <//>`;
 }
 
@@ -252,7 +253,7 @@ function SessionsPart({ session }) {
 }
 
 function LimitsPart({ session }) {
-  const settings = useSettings();
+  const settings = useSettings(session);
   const [filter, setFilter] = useState('');
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (setting) => words.every((word) => `${setting.name} ${setting.key} ${setting.description} ${setting.value ?? ''}`.toLowerCase().includes(word));
@@ -262,7 +263,7 @@ function LimitsPart({ session }) {
     ${settings.data && html`<p class="hint">${t('settings_file')} <${PathText} path=${settings.data.config_file} /></p>
       ${settings.data.restart_needed.length > 0 && html`<${Message} kind="warning"><p>${t('restart_needed', { names: settings.data.restart_needed.join(', ') })}</p><${Command} text="vic daemon stop && vic daemon start" /><//>`}
       <${Field} label=${t('settings_filter')}>${(id) => html`<input id=${id} type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}<//>
-      <p role="status" class="muted">${t('count_of', { shown: formatNumber(list.length), total: formatNumber(settings.data.settings.length) })}</p>
+      <p role="status" class="muted">${t('shown_of', { shown: formatNumber(list.length), total: formatNumber(settings.data.settings.length) })}</p>
       <ul class="setting-list">${list.map((setting) => html`<${SettingRow} key=${setting.key} setting=${setting} owner=${session.owner} onChange=${settings.setData} />`)}</ul>`}
   <//>`;
 }

@@ -19,7 +19,7 @@ export function SetupView({ session, navigate, status }) {
   const [folders, setFolders] = useState([]);
   const [jobs, setJobs] = useState([]);
   const [globs, setGlobs] = useState(null);
-  const settings = useLoad(({ signal }) => get('/v1/settings', null, { signal }), []);
+  const settings = useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
   const configured = settingValue(settings.data, 'ignore').split(',').map((glob) => glob.trim()).filter(Boolean).join('\n');
   const shownGlobs = globs ?? configured;
   const addFolder = (path) => setFolders((old) => (old.includes(path) ? old : [...old, path]));

@@ -34,7 +34,7 @@ export function StatusView({ session, navigate, openPreview, status: firstStatus
         actions=${html`<${Button} variant="primary" onClick=${() => navigate('/ui/setup', {})}>${t('nav_setup')}<//>`}><p>${t('no_folders_yet')}</p><//>`}
       <${CoverageSection} status=${shown} openPreview=${openPreview} />
       <${MissingFileSection} openPreview=${openPreview} />
-      <${JobsSection} status=${shown} mayIndex=${mayIndex} />
+      <${JobsSection} status=${shown} mayIndex=${mayIndex} owner=${session.owner} />
       <${HealthSection} status=${shown} />`}
   </div>`;
 }
@@ -137,12 +137,12 @@ function MissingFileSection({ openPreview }) {
   <//>`;
 }
 
-function JobsSection({ status, mayIndex }) {
+function JobsSection({ status, mayIndex, owner }) {
   const running = status.running_jobs;
   // The list of past jobs changes when a running job ends or a new one starts.
   const past = useLoad(({ signal }) => get('/v1/jobs', { limit: 20 }, { signal }), [running.map((job) => job.job_id + job.state).join()]);
   const ended = (past.data?.jobs || []).filter((job) => !['queued', 'running'].includes(job.state));
-  return html`<${Section} title=${t('jobs')} actions=${mayIndex && html`<${PauseControl} paused=${status.paused} />`}>
+  return html`<${Section} title=${t('jobs')} actions=${owner && html`<${PauseControl} paused=${status.paused} />`}>
     ${status.paused && html`<${Message} kind="warning"><p>${pauseText(status.paused)}</p><//>`}
     ${running.length === 0 && html`<p class="muted">${t('jobs_none')}</p>`}
     <ul class="job-list">${running.map((job) => html`<${RunningJob} key=${job.job_id} job=${job} mayIndex=${mayIndex} />`)}</ul>

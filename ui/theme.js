@@ -11,7 +11,7 @@ export function theme() {
   return THEMES.includes(stored) ? stored : 'system';
 }
 
-/** Marks the document with the chosen theme; `views.css` has the colours for the mark. */
+/** Marks the document with the chosen theme; `style.css` has the colours for the mark. */
 export function applyTheme() {
   const root = document.documentElement;
   if (theme() === 'system') delete root.dataset.theme;

@@ -18,30 +18,27 @@ impl Asker {
     /// The request is invalid, or the index cannot be read.
     pub async fn counts(&self, request: CountsRequest) -> Result<Counts> {
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
-        let question = AskRequest {
-            query: request.query,
-            filters: request.filters,
-            words_only: true,
-            ..AskRequest::default()
-        };
+        let question =
+            AskRequest { query: request.query, filters: request.filters, words_only: true, ..AskRequest::default() };
         let question = self.plan(question, folder.as_ref().map(SearchFolder::path)).await?;
-        let (mut among, mut complete) = (None, true);
         if let Some(text) = question.text() {
             let files = self.allowed_files(&question.filter).await?;
             let languages = self.languages.current(&self.catalog).await;
             let served = self.index.serving();
-            let (chunks, begun, names) = tokio::try_join!(
+            let (chunks, begun, names) = tokio::join!(
                 keyword_leg(&served, text, &languages, &files, COUNTED_CHUNKS),
                 begun_word_leg(&served, text, &files, COUNTED_CHUNKS),
                 self.search_names(&question, &files),
-            )?;
-            complete = chunks.len().max(begun.len()) < COUNTED_CHUNKS;
+            );
+            let (chunks, names) = (chunks?, names?);
+            let complete = chunks.len().max(begun.len()) < COUNTED_CHUNKS;
             let mut ids: HashSet<FileId> = chunks.into_iter().chain(begun).map(|it| it.file_id).collect();
             ids.extend(names.file_ids());
-            among = Some(ids);
+            let catalog = self.catalog.clone();
+            let counts = crate::index::blocking(move || catalog.counts_of(&ids)).await?;
+            return Ok(Counts { complete, ..counts });
         }
         let (catalog, filter) = (self.catalog.clone(), question.filter);
-        let counts = crate::index::blocking(move || catalog.counts(&filter, among.as_ref())).await?;
-        Ok(Counts { complete, ..counts })
+        crate::index::blocking(move || catalog.counts(&filter)).await
     }
 }

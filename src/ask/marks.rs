@@ -54,12 +54,13 @@ impl QuestionMatcher {
         for segment in segments(text) {
             let (word, at) = (&text[segment.range.clone()], segment.range.start);
             match segment.kind {
-                SegmentKind::Word if self.is_match(word) => push_merged(&mut found, segment.range),
+                SegmentKind::Word if self.is_match(word) => found.push(segment.range),
                 SegmentKind::Word => (),
                 SegmentKind::EastAsian => self.push_pairs(word, at, &mut found),
                 SegmentKind::SouthEastAsian => self.push_parts(word, at, &mut found),
             }
         }
+        merge(&mut found);
         found
     }
 
@@ -75,7 +76,7 @@ impl QuestionMatcher {
         is_match
     }
 
-    /// Adds the characters of a run of Han, kana or Hangul of which a pair, or one alone, is a term.
+    /// Adds the characters of a run of Han, kana or Hangul that are a term, two together or one alone.
     fn push_pairs(&self, run: &str, at: usize, found: &mut Vec<Range<usize>>) {
         let starts: Vec<usize> = run.char_indices().map(|it| it.0).chain([run.len()]).collect();
         for characters in 1..=2 {
@@ -86,7 +87,6 @@ impl QuestionMatcher {
                 }
             }
         }
-        merge(found);
     }
 
     /// Adds the parts of a run of Thai, Lao, Khmer or Burmese that are terms.
@@ -94,7 +94,6 @@ impl QuestionMatcher {
         for term in self.terms.iter().filter(|it| !it.is_ascii()) {
             found.extend(run.match_indices(term.as_str()).map(|(start, it)| at + start..at + start + it.len()));
         }
-        merge(found);
     }
 }
 
@@ -154,9 +153,10 @@ mod tests {
 
     #[test]
     fn operators_are_not_marked() {
-        assert_eq!(check("ext:pdf +rent -dog \"total amount\"", "pdf rent dog, the total amount"), [
-            "rent", "total", "amount"
-        ]);
+        assert_eq!(
+            check("ext:pdf +rent -dog \"total amount\"", "pdf rent dog, the total amount"),
+            ["rent", "total", "amount"]
+        );
     }
 
     #[test]
@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn positions_are_utf16_units() {
-        let request = MarksRequest { query: "rent".into(), texts: vec!["😀 rent".into(), String::new()], prefix: false };
+        let request =
+            MarksRequest { query: "rent".into(), texts: vec!["😀 rent".into(), String::new()], prefix: false };
         assert_eq!(find_marks(&request).marks, [vec![(3, 7)], vec![]]);
     }
 

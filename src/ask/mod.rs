@@ -61,9 +61,9 @@ use crate::model::{AskEvent, AskRequest, AskResponse, L0Filters, QueryPlan, Resp
 use crate::planner::{self, syntax};
 
 pub use asker::Asker;
+pub use file_filter::resolve as resolve_filters;
 pub(crate) use marks::QuestionMatcher;
 pub use marks::find_marks;
-pub use file_filter::resolve as resolve_filters;
 
 /// Warning in the answer to a question that filters mail by date: which date is compared.
 const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
@@ -115,7 +115,10 @@ impl Asker {
         let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.search_hits())).await;
-        if !question.is_listing() && !question.words_only && self.run_l2_skills(&served, &question, &mut outcome).await? {
+        if !question.is_listing()
+            && !question.words_only
+            && self.run_l2_skills(&served, &question, &mut outcome).await?
+        {
             events.send(|| AskEvent::Hits(outcome.search_hits())).await;
         }
         let ComposedAnswer { summary: answer_summary, answer } = match summarize {

@@ -138,7 +138,8 @@ impl Asker {
             }
             None if question.words_only => {
                 let begun = begun_word_leg(served, text, files, depth);
-                let (mut whole, begun) = tokio::try_join!(keyword_leg, begun)?;
+                let (whole, begun) = tokio::join!(keyword_leg, begun);
+                let mut whole = whole?;
                 add_begun_words(&mut whole, begun);
                 (whole, Vec::new(), Vec::new())
             }

@@ -80,22 +80,23 @@ const BEGUN_SHARE: f32 = 0.5;
 
 /// Returns the last word of a text, folded, if it may be the beginning of a word that is being typed.
 pub(super) fn begun_word(text: &str) -> Option<String> {
-    let at = text.rfind(|it: char| !it.is_alphanumeric()).map_or(0, |it| it + text[it..].chars().next().map_or(1, char::len_utf8));
+    let at = text
+        .rfind(|it: char| !it.is_alphanumeric())
+        .map_or(0, |it| it + text[it..].chars().next().map_or(1, char::len_utf8));
     let word = vic_words::fold(&text[at..]).into_owned();
     // Longer automata take too long, and only those of ASCII letters are small.
     (word.is_ascii() && BEGUN_LETTERS.contains(&word.len())).then_some(word)
 }
 
 /// Searches for words that begin like the last word of the text, which is being typed.
-pub(super) async fn begun_word_leg(
-    served: &ServingTable,
-    text: &str,
-    files: &FileSet,
-    depth: usize,
-) -> Result<Vec<LegHit>> {
+pub(super) async fn begun_word_leg(served: &ServingTable, text: &str, files: &FileSet, depth: usize) -> Vec<LegHit> {
     match begun_word(text) {
-        Some(word) => served.store.chunks_with_prefix(&word, files, depth).await,
-        None => Ok(Vec::new()),
+        // Whole words answer too, so that an error here does not matter.
+        Some(word) => served.store.chunks_with_prefix(&word, files, depth).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot search for words that begin like the last one");
+            Vec::new()
+        }),
+        None => Vec::new(),
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn chunks_with_begun_words_follow_whole_words() {
-        let hit = |file_id, score| LegHit { chunk_id: ChunkId::from(format!("{file_id}")), file_id, score };
+        let hit = |file_id, score| LegHit { chunk_id: ChunkId(format!("{file_id}")), file_id, score };
         let mut whole = vec![hit(1, 9.0), hit(2, 3.0)];
         add_begun_words(&mut whole, vec![hit(2, 12.0), hit(3, 8.0)]);
         let order: Vec<FileId> = whole.iter().map(|it| it.file_id).collect();

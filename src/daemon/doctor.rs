@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::{
-    self, AuditLog, Catalog, CorpusStore, EvidenceCache, GraphStore, JobLog, RequeueScope, SearchLog, TranscriptLog, VectorCache,
+    self, AuditLog, Catalog, CorpusStore, EvidenceCache, GraphStore, JobLog, RequeueScope, SearchLog, TranscriptLog,
+    VectorCache,
 };
 use crate::config::{Config, EmbedBackend};
 use crate::data_dir::{directory, keys, lock};

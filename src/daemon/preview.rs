@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::index;
 use crate::model::{
-    ContentHash, Document, ExtractLimits, FileKind, FileRecord, Frame, PagePreview, PageRequest, Picture,
-    PictureRequest, Region, WordsFrom, display_path,
+    ContentHash, Document, ExtractLimits, FileKind, FileRecord, PagePreview, PageRequest, Picture, PictureRequest,
+    Region, WordsFrom, display_path,
 };
 use crate::skills::{DrawnPage, PAGE_PICTURE};
 
@@ -166,12 +166,11 @@ fn find_frames(
     read_by_ocr: &[Document],
     page: u32,
     query: &str,
-) -> (Vec<Frame>, WordsFrom) {
+) -> (Vec<Region>, WordsFrom) {
     let mut matcher = QuestionMatcher::new(query);
     if !words.is_empty() {
         let matching = words.iter().filter(|it| !matcher.ranges(&it.0).is_empty());
-        let frame = |(text, region): &(String, Region)| Frame { region: *region, text: text.clone() };
-        return (matching.map(frame).take(MAX_FRAMES).collect(), WordsFrom::Text);
+        return (matching.map(|it| it.1).take(MAX_FRAMES).collect(), WordsFrom::Text);
     }
     let blocks = read_by_ocr.iter().flat_map(|it| &it.blocks);
     let on_page = blocks.filter(|it| it.anchor.page.unwrap_or(1) == page);
@@ -180,8 +179,7 @@ fn find_frames(
         return (Vec::new(), WordsFrom::None);
     }
     let matching = read.into_iter().filter(|it| !matcher.ranges(it.0).is_empty());
-    let frames = matching.map(|(text, region)| Frame { region, text: text.to_string() });
-    (frames.take(MAX_FRAMES).collect(), WordsFrom::Ocr)
+    (matching.map(|it| it.1).take(MAX_FRAMES).collect(), WordsFrom::Ocr)
 }
 
 #[cfg(test)]
@@ -194,16 +192,17 @@ mod tests {
         let region = Region { left: 0.1, top: 0.2, right: 0.3, bottom: 0.4 };
         let words = vec![("The".to_string(), region), ("leases,".to_string(), region)];
         let (frames, from) = find_frames(&words, &[], 1, "lease");
-        assert_eq!((frames.len(), frames[0].text.as_str(), from), (1, "leases,", WordsFrom::Text));
+        assert_eq!((frames, from), (vec![region], WordsFrom::Text));
         let block = |page, text: &str| Block {
             kind: BlockKind::Paragraph,
             text: text.into(),
             anchor: Anchor { page: Some(page), region: Some(region), ..Anchor::default() },
             rows: Vec::new(),
         };
-        let scan = Document { blocks: vec![block(1, "a lease"), block(2, "the lease"), block(2, "x")], ..Document::default() };
+        let scan =
+            Document { blocks: vec![block(1, "a lease"), block(2, "the lease"), block(2, "x")], ..Document::default() };
         let (frames, from) = find_frames(&[], &[scan], 2, "lease");
-        assert_eq!((frames.len(), frames[0].text.as_str(), from), (1, "the lease", WordsFrom::Ocr));
+        assert_eq!((frames, from), (vec![region], WordsFrom::Ocr));
         assert_eq!(find_frames(&[], &[], 1, "lease"), (Vec::new(), WordsFrom::None));
     }
 }

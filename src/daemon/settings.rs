@@ -72,9 +72,10 @@ impl SettingsFile {
     pub(crate) fn change(&self, change: &SettingChange) -> Result<SettingList> {
         let _changing = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = config::settings()?;
-        let setting = now.iter().find(|it| it.key == change.key).ok_or_else(|| {
-            Error::not_found(format!("there is no setting `{}`", change.key)).field("key")
-        })?;
+        let setting = now
+            .iter()
+            .find(|it| it.key == change.key)
+            .ok_or_else(|| Error::not_found(format!("there is no setting `{}`", change.key)).field("key"))?;
         check_change(setting, change)?;
         config::check_value(setting.name, &change.value)?;
         config::set_in_file(&self.data_dir, setting.name, &change.value)?;
@@ -95,7 +96,9 @@ fn check_change(setting: &Setting, change: &SettingChange) -> Result<()> {
     let current = setting.value.clone().unwrap_or_default();
     if change.value_before.as_ref().is_some_and(|it| *it != current) {
         let text = format!("`{}` was changed meanwhile: it is `{current}` now", setting.key);
-        return Err(Error::new(ErrorCode::FailedPrecondition, text).field("value_before").hint("look at it, and decide"));
+        return Err(Error::new(ErrorCode::FailedPrecondition, text)
+            .field("value_before")
+            .hint("look at it, and decide"));
     }
     Ok(())
 }

@@ -25,6 +25,9 @@ use crate::serve::{Service, UiService};
 /// Maximum number of folders in a list of folders.
 const MAX_FOLDERS: usize = 1_000;
 
+/// Maximum number of entries of a folder that are looked at.
+const MAX_FOLDER_ENTRIES: usize = 20_000;
+
 /// Parts of the daemon that only the web page uses.
 pub(crate) struct UiParts {
     pub(crate) config: Config,
@@ -40,9 +43,12 @@ impl UiService for Daemon {
     }
 
     async fn complete(&self, request: CompleteRequest) -> Result<Completion> {
+        if !completion::needs_values(&request) {
+            return Ok(completion::complete(&request, &KnownValues::default()));
+        }
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         index::blocking(move || {
-            let counts = catalog.counts(&FileFilter { scope, ..FileFilter::default() }, None)?;
+            let counts = catalog.counts(&FileFilter { scope, ..FileFilter::default() })?;
             Ok(completion::complete(&request, &known_values(counts)))
         })
         .await
@@ -79,10 +85,10 @@ impl UiService for Daemon {
         if let Some(globs) = request.ignore {
             walk.ignore = globs;
         }
-        let rules = Rules::new(&walk)?.excluding([config.data_dir.clone(), config.db_path.clone()]);
+        let own = [config.data_dir.clone(), config.db_path.clone()];
         index::blocking_at_path(&path.clone(), &self.scope, move || {
             let path = path.canonicalize().io_context("find", &path)?;
-            files::dry_run(&path, &rules)
+            files::dry_run(&path, &Rules::new(&walk)?.excluding(own))
         })
         .await
     }
@@ -183,7 +189,9 @@ fn known_values(counts: Counts) -> KnownValues {
     for group in counts.groups {
         let values = group.values.into_iter();
         match group.name.as_str() {
-            "type" => known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect(),
+            "type" => {
+                known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect()
+            }
             "folder" => known.folders = values.map(|it| (it.label, it.count)).collect(),
             "person" => known.owners = values.map(|it| (it.value, it.count)).collect(),
             _ => (),
@@ -197,7 +205,7 @@ fn list_folders(path: &Path, roots: &[PathBuf]) -> Result<FolderList> {
     let path = path.canonicalize().io_context("find", path)?;
     let is_indexed = |it: &Path| roots.iter().any(|root| it.starts_with(root));
     let mut folders = Vec::new();
-    for entry in path.read_dir().io_context("read", &path)?.flatten() {
+    for entry in path.read_dir().io_context("read", &path)?.flatten().take(MAX_FOLDER_ENTRIES) {
         let name = entry.file_name();
         // Follows links, because a user's folders may lie on another disk behind one.
         if name.as_encoded_bytes().starts_with(b".") || !entry.path().is_dir() {
@@ -214,7 +222,8 @@ fn list_folders(path: &Path, roots: &[PathBuf]) -> Result<FolderList> {
             break;
         }
     }
-    folders.sort_unstable_by(|a, b| a.name.to_lowercase().cmp(&b.name.to_lowercase()).then_with(|| a.name.cmp(&b.name)));
+    folders
+        .sort_unstable_by(|a, b| a.name.to_lowercase().cmp(&b.name.to_lowercase()).then_with(|| a.name.cmp(&b.name)));
     Ok(FolderList {
         parent: path.parent().map(|it| display_path(it).into_owned()),
         indexed: is_indexed(&path),
@@ -223,11 +232,12 @@ fn list_folders(path: &Path, roots: &[PathBuf]) -> Result<FolderList> {
     })
 }
 
-/// Extensions of files that a program of the desktop shows without running them. Office formats with macros, pages that run
-/// scripts (HTML, SVG) and links (`.desktop`, `.url`) are not among them.
+/// Extensions of files that a program of the desktop shows. Not among them are the office formats whose purpose is macros
+/// (`.docm`, `.xlsm`), pages that run scripts (HTML, SVG) and links (`.desktop`, `.url`).
 const DOCUMENT_EXTENSIONS: &[&str] = &[
     "pdf", "txt", "md", "rst", "csv", "tsv", "log", "docx", "odt", "rtf", "xlsx", "ods", "pptx", "odp", "epub", "eml",
-    "png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp", "heic", "mp3", "ogg", "flac", "wav", "mp4", "mkv", "webm",
+    "png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp", "heic", "mp3", "ogg", "flac", "wav", "mp4", "mkv",
+    "webm",
 ];
 
 /// Returns whether a file is a document by its content and its extension: a program named like a document is none.
@@ -236,7 +246,7 @@ fn is_document(kind: FileKind, extension: &str) -> bool {
     is_shown && DOCUMENT_EXTENSIONS.contains(&extension)
 }
 
-/// Returns whether a file is a regular file that nobody may execute.
+/// Returns whether a file is a regular file without permission to execute it.
 fn is_harmless(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     metadata.is_file() && metadata.mode() & 0o111 == 0

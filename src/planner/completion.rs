@@ -46,23 +46,47 @@ pub struct KnownValues {
     pub owners: Vec<KnownValue>,
 }
 
-/// Returns the completions of the word before the cursor.
-pub fn complete(request: &CompleteRequest, known: &KnownValues) -> Completion {
+/// The word before the cursor, in parts.
+struct TypedWord<'t> {
+    /// Where the part that is completed begins, in bytes.
+    start: usize,
+    /// Where the cursor stands, in bytes.
+    cursor: usize,
+    /// The operator before the part in lower case, without its colon.
+    key: Option<String>,
+    /// The part that is completed.
+    begun: &'t str,
+}
+
+fn typed_word(request: &CompleteRequest) -> TypedWord<'_> {
     let cursor = byte_position(&request.text, request.position);
-    let start = request.text[..cursor].rfind(char::is_whitespace).map_or(0, |it| {
-        it + request.text[it..].chars().next().map_or(1, char::len_utf8)
-    });
-    let word = &request.text[start..cursor];
-    let units = |to: usize| request.text[..to].encode_utf16().count() as u32;
-    let (from, items) = match word.split_once(':') {
+    let before = &request.text[..cursor];
+    let start = before.char_indices().rfind(|it| it.1.is_whitespace()).map_or(0, |(at, it)| at + it.len_utf8());
+    match before[start..].split_once(':') {
         Some((key, value)) => {
             // After a comma, `ext:pdf,m` completes the last extension.
             let at = value.rfind(',').map_or(0, |it| it + 1);
-            (start + key.len() + 1 + at, values_of(&key.to_lowercase(), &value[at..], known))
+            let start = start + key.len() + 1 + at;
+            TypedWord { start, cursor, key: Some(key.to_lowercase()), begun: &value[at..] }
         }
-        None => (start, operators(word)),
+        None => TypedWord { start, cursor, key: None, begun: &before[start..] },
+    }
+}
+
+/// Returns whether the completions depend on the indexed files.
+pub fn needs_values(request: &CompleteRequest) -> bool {
+    matches!(typed_word(request).key.as_deref(), Some("ext" | "path" | "owner"))
+}
+
+/// Returns the completions of the word before the cursor.
+pub fn complete(request: &CompleteRequest, known: &KnownValues) -> Completion {
+    let TypedWord { start, cursor, key, begun } = typed_word(request);
+    let items = match &key {
+        Some(key) => values_of(key, begun, known),
+        None => operators(begun),
     };
-    Completion { from: units(from), to: units(cursor), items }
+    let units = |to: usize| request.text[..to].encode_utf16().count() as u32;
+    Completion { from: units(start), to: units(cursor), items }
 }
 
 /// Returns the position in bytes of a position in UTF-16 code units; the end of the text if it is beyond.

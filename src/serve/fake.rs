@@ -15,8 +15,8 @@ use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CompleteRequest, Completion, CorpusReply, CorpusRequest,
     Counts, CountsRequest, Document, FileFilter, FileRecord, FolderList, FoldersRequest, ForgetSearches, GraphRequest,
     GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, Marks, MarksRequest, ModelList,
-    PagePreview, PageRequest, PastSearches, Pause, PauseReason, PauseRequest, PauseState, Picture, PictureRequest, Place,
-    Principal, PrivacyMode, Root, RootCheck, RootCheckRequest, Scope, SearchNote, SettingChange, SettingList,
+    PagePreview, PageRequest, PastSearches, Pause, PauseReason, PauseRequest, PauseState, Picture, PictureRequest,
+    Place, Principal, PrivacyMode, Root, RootCheck, RootCheckRequest, Scope, SearchNote, SettingChange, SettingList,
     SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::{Service, UiService};

@@ -65,6 +65,8 @@ pub async fn run(
     let desk = Arc::new(Admission { keys: access.keys, certificate: access.certificate, ..Admission::new(places) });
     let session = desk.session.clone();
     tokio::spawn(async move { session.run().await });
+    let pages = desk.clone();
+    tokio::spawn(async move { pages.sessions.end_idle_loop().await });
     let routes = grpc_routes(shutdown.clone()).await?;
     let owner = AuthorizedService::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };

@@ -59,7 +59,7 @@ fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
 }
 
 /// Maximum size of the texts of one request for marks, in bytes.
-const MAX_MARKED_BYTES: usize = 1 << 20;
+const MAX_MARKED_BYTES: usize = 256 << 10;
 
 /// Checks a request for marks.
 pub(crate) fn marks(request: &MarksRequest) -> Result<()> {
@@ -87,6 +87,9 @@ pub(crate) fn page(path: &str, page: Option<u32>) -> Result<()> {
     }
 }
 
+/// Maximum size of the globs of a dry run in bytes: more take seconds to compile.
+const MAX_GLOB_BYTES: usize = 16 << 10;
+
 /// Checks a request for a dry run of a root.
 pub(crate) fn root_check(request: &RootCheckRequest) -> Result<()> {
     path("path", &request.path)?;
@@ -94,8 +97,14 @@ pub(crate) fn root_check(request: &RootCheckRequest) -> Result<()> {
     if globs.len() > MAX_CHECKED_GLOBS {
         return Err(Error::invalid(format!("at most {MAX_CHECKED_GLOBS} globs")).field("ignore"));
     }
-    globs.iter().try_for_each(|it| check_length("ignore", it))
+    if globs.iter().map(String::len).sum::<usize>() > MAX_GLOB_BYTES {
+        return Err(Error::invalid(format!("the globs have more than {MAX_GLOB_BYTES} bytes")).field("ignore"));
+    }
+    Ok(())
 }
+
+/// Maximum size of a remembered search in bytes.
+const MAX_SEARCH_BYTES: usize = 4 << 10;
 
 /// Maximum length of the name of a saved search, in characters.
 const MAX_SEARCH_NAME: usize = 200;
@@ -103,6 +112,9 @@ const MAX_SEARCH_NAME: usize = 200;
 /// Checks a search to remember.
 pub(crate) fn search_note(note: &SearchNote) -> Result<()> {
     text("query", &note.query)?;
+    if note.query.len() > MAX_SEARCH_BYTES {
+        return Err(Error::invalid(format!("a search has at most {MAX_SEARCH_BYTES} bytes")).field("query"));
+    }
     let Some(name) = &note.name else { return Ok(()) };
     match name.trim().is_empty() || name.chars().count() > MAX_SEARCH_NAME {
         true => Err(Error::invalid(format!("a name has 1 to {MAX_SEARCH_NAME} characters")).field("name")),

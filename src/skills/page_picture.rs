@@ -9,7 +9,8 @@ use image::{DynamicImage, RgbImage};
 use serde::{Deserialize, Serialize};
 
 use crate::extract::{SkillInput, new_failure};
-use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Region};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Redaction, Region};
+use crate::secrets::Redactor;
 use crate::skills::layout;
 use crate::skills::ocr::image_decoder;
 use crate::skills::worker::{is_pdf, open_pdf};
@@ -80,9 +81,16 @@ pub(super) fn run(input: &SkillInput<'_>) -> Result<Document, ExtractFailure> {
     let page = i32::try_from(number).ok().filter(|it| *it > 0).and_then(|it| file.pages().get(it - 1).ok());
     let page = page.ok_or_else(|| no_page(pages))?;
     let picture = layout::render_page_at(&page, wanted_width).map_err(|error| new_failure(Reason::Damaged, error))?;
-    let words = layout::read_words(&page, MAX_WORDS);
+    let words = without_secrets(layout::read_words(&page, MAX_WORDS), input.limits.redaction);
     let (width, height) = (page.width().value, page.height().value);
     DrawnPage { pages, width, height, jpeg: encode(picture)?, words }.pack()
+}
+
+/// Leaves out words that hold a secret: otherwise a question could test which secret a page has.
+fn without_secrets(mut words: Vec<(String, Region)>, redaction: Redaction) -> Vec<(String, Region)> {
+    let mut redactor = Redactor::new(redaction);
+    words.retain(|it| redactor.secret_ranges(&it.0).is_empty());
+    words
 }
 
 fn shrink(picture: RgbImage, width: u32) -> RgbImage {

@@ -1,6 +1,6 @@
 /** German texts of the status, setup, settings, graph and corpus views. A reason is `name|explanation and cure`. */
 export default {
-  required: 'nötig', cancel: 'Abbrechen', back: 'Zurück', change: 'Ändern', remove: 'Entfernen', reload: 'Neu laden', saved: 'Gespeichert', saved_restart: 'Gespeichert; wirkt nach einem Neustart',
+  required: 'nötig', shown_of: '{shown} von {total}', cancel: 'Abbrechen', back: 'Zurück', change: 'Ändern', remove: 'Entfernen', reload: 'Neu laden', saved: 'Gespeichert', saved_restart: 'Gespeichert; wirkt nach einem Neustart',
   copy_command: 'Befehl kopieren', owner_only: 'Das darf nur der Eigentümer. Mit „vic ui“ auf diesem Rechner anmelden.', not_chosen: '(nicht gesetzt)', one_per_line: 'eines je Zeile', range: '{from} bis {to}',
   boolean_true: 'ja', boolean_false: 'nein', open_preview: 'Vorschau öffnen', no_extension: '(keine)',
   column_file: 'Datei', column_files: 'Dateien', column_folder: 'Ordner', column_state: 'Zustand', column_why: 'Warum, und was hilft', column_detail: 'Einzelheit', column_size: 'Größe',
@@ -53,7 +53,7 @@ export default {
   folder_path: 'Ordner', folder_go: 'Öffnen', folder_up: 'Höher', folder_none: 'Darin sind keine Ordner.', folder_list: 'Ordner in {path}', folder_indexed: 'indexiert',
   folder_keys: 'Pfeiltasten bewegen, Enter öffnet, Rücktaste geht höher.', folder_add: 'Ordner hinzufügen', folder_index: 'Diesen Ordner indexieren', folder_left_out: 'Was hier draußen bleibt',
   folder_remove_title: 'Den Ordner entfernen?', folder_remove_explain: 'Seine Einträge verlassen den Index. Die Dateien bleiben, wie sie sind.', scoped_explain: 'Diese Sitzung sieht nur ihre Ordner.',
-  ignore_label: 'Ignoriermuster', ignore_hint: 'Eines je Zeile, etwa *.log oder build/. Sie gelten für alle Ordner.', ignore_save: 'Muster speichern', ignore_save_explain: 'Gilt dann für alle Ordner.',
+  ignore_label: 'Ignoriermuster', ignore_hint: 'Eines je Zeile, etwa *.log oder build/. Sie gelten für alle Ordner.', ignore_save: 'Muster speichern', ignore_save_explain: 'Das ändert sie für alle Ordner.',
   check_again: 'Neu nachsehen', check_stale: 'Die Muster haben sich seitdem geändert.', check_running: 'Der Ordner wird durchgesehen…', check_read: 'Würde gelesen', check_types: 'Typen',
   check_incomplete: 'Der Ordner ist groß: das Nachsehen endete früh, die Zahlen sind zu klein.', check_left_out: 'Würde draußen bleiben', check_nothing_left_out: 'Nichts.',
   setup_title: 'Dateien durchsuchbar machen', setup_lead: 'Ordner wählen, ansehen, was gelesen würde, und starten. Nichts verlässt diesen Rechner.',

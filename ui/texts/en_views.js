@@ -1,6 +1,6 @@
 /** English texts of the status, setup, settings, graph and corpus views. A reason is `name|explanation and cure`. */
 export default {
-  required: 'required', cancel: 'Cancel', back: 'Back', change: 'Change', remove: 'Remove', reload: 'Reload', saved: 'Saved', saved_restart: 'Saved; it takes effect after a restart',
+  required: 'required', shown_of: '{shown} of {total}', cancel: 'Cancel', back: 'Back', change: 'Change', remove: 'Remove', reload: 'Reload', saved: 'Saved', saved_restart: 'Saved; it takes effect after a restart',
   copy_command: 'Copy the command', owner_only: 'Only the owner may do this. Log in by “vic ui” on this computer.', not_chosen: '(not set)', one_per_line: 'one per line', range: '{from} to {to}',
   boolean_true: 'yes', boolean_false: 'no', open_preview: 'Open the preview', no_extension: '(none)',
   column_file: 'File', column_files: 'Files', column_folder: 'Folder', column_state: 'State', column_why: 'Why, and what to do', column_detail: 'Detail', column_size: 'Size',
@@ -53,7 +53,7 @@ export default {
   folder_path: 'Folder', folder_go: 'Go', folder_up: 'Up', folder_none: 'There are no folders in it.', folder_list: 'Folders in {path}', folder_indexed: 'indexed',
   folder_keys: 'Arrow keys move, Enter opens, Backspace goes up.', folder_add: 'Add a folder', folder_index: 'Index this folder', folder_left_out: 'What is left out here',
   folder_remove_title: 'Remove the folder?', folder_remove_explain: 'Its entries leave the index. The files stay as they are.', scoped_explain: 'This session sees only its folders.',
-  ignore_label: 'Globs to ignore', ignore_hint: 'One per line, such as *.log or build/. They apply to all folders.', ignore_save: 'Save the globs', ignore_save_explain: 'Saved for all folders.',
+  ignore_label: 'Globs to ignore', ignore_hint: 'One per line, such as *.log or build/. They apply to all folders.', ignore_save: 'Save the globs', ignore_save_explain: 'This changes them for all folders.',
   check_again: 'Look again', check_stale: 'The globs have changed since this look.', check_running: 'Looking through the folder…', check_read: 'Would be read', check_types: 'Types',
   check_incomplete: 'The folder is large: the look ended early, and the numbers are too low.', check_left_out: 'Would be left out', check_nothing_left_out: 'Nothing.',
   setup_title: 'Make your files searchable', setup_lead: 'Choose folders, look at what would be read, and start. Nothing leaves this computer.',

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use chrono::{DateTime, Datelike, Local, NaiveDate};
-use rusqlite::params_from_iter;
+use rusqlite::{Row, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::files::filter::Condition;
@@ -36,36 +36,50 @@ struct Tally {
     owners: HashMap<u32, u64>,
 }
 
+/// The columns that [`Tally::add`] reads.
+const COLUMNS: &str = "root_id, path, extension, modified_ns, size, uid, language";
+
+/// The paths of the roots.
+type Roots = HashMap<RootId, PathBuf>;
+
 impl Catalog {
-    /// Counts the files that match a filter, or those of them that are in `among`.
+    /// Counts the files that match a filter.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
-    pub fn counts(&self, filter: &FileFilter, among: Option<&HashSet<FileId>>) -> Result<Counts> {
+    pub fn counts(&self, filter: &FileFilter) -> Result<Counts> {
         let mut tally = Tally::default();
         self.database.read(|db| {
-            let roots: HashMap<RootId, PathBuf> = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
+            let roots: Roots = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
             let condition = Condition::new(db, filter, &self.owners)?;
-            let sql = format!(
-                "SELECT id, root_id, path, extension, modified_ns, size, uid, language FROM files WHERE {}",
-                condition.sql
-            );
+            let sql = format!("SELECT {COLUMNS} FROM files WHERE {}", condition.sql);
             let mut statement = db.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(&condition.values))?;
             while let Some(row) = rows.next()? {
-                if among.is_some_and(|it| !row.get(0).is_ok_and(|id| it.contains(&id))) {
-                    continue;
+                if condition.matches_glob(|| Ok((row.get(0)?, path_from_bytes(row.get(1)?))))? {
+                    tally.add(row, &roots)?;
                 }
-                let (root, path) = (row.get(1)?, path_from_bytes(row.get(2)?));
-                if !condition.matches_glob(|| Ok((root, path.clone())))? {
-                    continue;
+            }
+            Ok(())
+        })?;
+        Ok(tally.counts(|uid| self.owners.name(uid)))
+    }
+
+    /// Counts these files; unknown and removed ones are omitted.
+    ///
+    /// # Errors
+    /// Errors of SQLite.
+    pub fn counts_of(&self, files: &HashSet<FileId>) -> Result<Counts> {
+        let mut tally = Tally::default();
+        self.database.read(|db| {
+            let roots: Roots = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
+            let sql = format!("SELECT {COLUMNS} FROM files WHERE id = ?1 AND deleted_ns IS NULL");
+            let mut statement = db.prepare_cached(&sql)?;
+            for id in files {
+                let mut rows = statement.query([id])?;
+                if let Some(row) = rows.next()? {
+                    tally.add(row, &roots)?;
                 }
-                let folder = roots.get(&root).map(|it| match path.components().next() {
-                    Some(first) if path.components().nth(1).is_some() => it.join(first),
-                    _ => it.clone(),
-                });
-                let size = row.get::<_, i64>(5)?.unsigned_abs();
-                tally.add(folder, row.get(3)?, row.get(4)?, size, row.get(6)?, row.get(7)?);
             }
             Ok(())
         })?;
@@ -74,23 +88,24 @@ impl Catalog {
 }
 
 impl Tally {
-    fn add(
-        &mut self,
-        folder: Option<PathBuf>,
-        extension: String,
-        modified_ns: i64,
-        size: u64,
-        uid: u32,
-        language: Option<String>,
-    ) {
+    /// Adds a row with [`COLUMNS`].
+    fn add(&mut self, row: &Row<'_>, roots: &Roots) -> rusqlite::Result<()> {
+        let path = path_from_bytes(row.get(1)?);
+        let folder = roots.get(&row.get(0)?).map(|root| match path.components().next() {
+            Some(first) if path.components().nth(1).is_some() => root.join(first),
+            _ => root.clone(),
+        });
         self.total += 1;
-        *self.types.entry(extension).or_default() += 1;
         folder.into_iter().for_each(|it| *self.folders.entry(it).or_default() += 1);
-        let modified = DateTime::from_timestamp_nanos(modified_ns).with_timezone(&Local);
+        *self.types.entry(row.get(2)?).or_default() += 1;
+        let modified = DateTime::from_timestamp_nanos(row.get(3)?).with_timezone(&Local);
         *self.months.entry((modified.year(), modified.month())).or_default() += 1;
+        let size = row.get::<_, i64>(4)?.unsigned_abs();
         self.sizes[SIZES.iter().position(|it| size < it.0).unwrap_or(SIZES.len())] += 1;
-        language.filter(|it| !it.is_empty()).into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
-        *self.owners.entry(uid).or_default() += 1;
+        *self.owners.entry(row.get(5)?).or_default() += 1;
+        let language = row.get::<_, Option<String>>(6)?.filter(|it| !it.is_empty());
+        language.into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
+        Ok(())
     }
 
     fn counts(self, owner_name: impl Fn(u32) -> String) -> Counts {

@@ -65,7 +65,8 @@ impl SearchLog {
     pub fn list(&self, holder: &Principal) -> Result<PastSearches> {
         let holder = holder_name(holder);
         self.database.read(|db| {
-            let sql = "SELECT query, time_ms, NULL FROM history WHERE holder = ?1 ORDER BY time_ms DESC, query LIMIT ?2";
+            let sql =
+                "SELECT query, time_ms, NULL FROM history WHERE holder = ?1 ORDER BY time_ms DESC, query LIMIT ?2";
             let history = read_searches(db, sql, &holder, SHOWN_HISTORY)?;
             let sql = "SELECT query, time_ms, name FROM saved WHERE holder = ?1 ORDER BY name LIMIT ?2";
             Ok(PastSearches { history, saved: read_searches(db, sql, &holder, MAX_SAVED)? })

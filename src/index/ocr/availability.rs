@@ -113,5 +113,13 @@ fn open_empty_image() -> Result<File> {
 
 fn load_job(tools: &Tools) -> SkillJob {
     let (skill, tools) = (OCR_SKILL.to_string(), tools.clone());
-    SkillJob { skill, pages: None, seconds: LOAD_TIMEOUT_SECONDS, rest_after: None, purpose: Purpose::EveryText, width: None, tools }
+    SkillJob {
+        skill,
+        pages: None,
+        seconds: LOAD_TIMEOUT_SECONDS,
+        rest_after: None,
+        purpose: Purpose::EveryText,
+        width: None,
+        tools,
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::config::DESKTOP_VARIABLES;
 use crate::data_dir::keys::Right;
 use crate::error::Result;
 use crate::model::{
@@ -13,10 +14,15 @@ use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::auth::sessions::DesktopVariables;
 use crate::serve::ui_service::UiService;
 
+/// Maximum size of a variable of the desktop in bytes.
+const MAX_VARIABLE_BYTES: usize = 4 << 10;
+
 impl AuthorizedService {
     /// Makes a code that opens a session of the web page. Only for programs of this user on this machine.
     pub(crate) fn make_session_code(&self, desktop: DesktopVariables) -> Result<String> {
         self.require(Right::Local)?;
+        let is_known = |name: &str, value: &str| DESKTOP_VARIABLES.contains(&name) && value.len() <= MAX_VARIABLE_BYTES;
+        let desktop = desktop.into_iter().filter(|(name, value)| is_known(name, value)).collect();
         self.desk().sessions.make_code(desktop)
     }
 

@@ -22,10 +22,17 @@ const MAX_CODES: usize = 16;
 /// A session ends if no request uses it for this long.
 const IDLE_LIMIT: Duration = Duration::from_secs(12 * 3_600);
 
-/// Maximum number of sessions; the one that was not used for the longest time ends.
-const MAX_SESSIONS: usize = 64;
+/// A session ends after this time even if it is used.
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Header that carries the CSRF token of a session, in requests that change something.
+/// Maximum number of sessions of one holder; the one that was not used for the longest time ends.
+const MAX_SESSIONS: usize = 16;
+
+/// How often unused sessions are looked for.
+const IDLE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Header that carries the token of a session. The page keeps the token in its storage, which belongs to scheme, host and port:
+/// browsers send the cookie to every port of the host, so that the cookie alone opens nothing.
 pub(crate) const CSRF_HEADER: &str = "x-vic-csrf";
 
 /// BLAKE3 hash of a secret.
@@ -40,7 +47,7 @@ pub(crate) type DesktopVariables = BTreeMap<String, String>;
 pub(crate) struct Session {
     /// What its holder may access and do.
     pub(crate) grant: Grant,
-    /// Token that requests which change something must send.
+    /// Token that every request must send too.
     pub(crate) csrf: String,
     /// The desktop of a session that `vic ui` opened on this machine; `None` for a session by key.
     pub(crate) desktop: Option<DesktopVariables>,
@@ -50,6 +57,7 @@ pub(crate) struct Session {
 
 struct StoredSession {
     session: Session,
+    opened: Instant,
     last_used: Instant,
 }
 
@@ -103,22 +111,27 @@ impl Sessions {
         let session = Session { grant, csrf: random_secret()?, desktop, end: CancellationToken::new() };
         let mut sessions = lock(&self.sessions);
         end_idle(&mut sessions);
-        if sessions.len() >= MAX_SESSIONS
-            && let Some(oldest) = sessions.iter().min_by_key(|it| it.1.last_used).map(|it| *it.0)
+        let own = || sessions.iter().filter(|it| it.1.session.grant.holder == session.grant.holder);
+        if own().count() >= MAX_SESSIONS
+            && let Some(oldest) = own().min_by_key(|it| it.1.last_used).map(|it| *it.0)
         {
             end_session(&mut sessions, &oldest);
         }
-        sessions.insert(hash(&secret), StoredSession { session: session.clone(), last_used: Instant::now() });
+        let now = Instant::now();
+        sessions.insert(hash(&secret), StoredSession { session: session.clone(), opened: now, last_used: now });
         Ok((session, secret))
     }
 
-    /// Returns the session that the cookie of a request identifies, and notes that it was used.
-    pub(crate) fn find(&self, headers: &HeaderMap, port: u16) -> Option<Session> {
+    /// Returns the session that the cookie of a request identifies. Notes that it was used if a person caused the request
+    /// (`is_use`), and not a clock.
+    pub(crate) fn find(&self, headers: &HeaderMap, port: u16, is_use: bool) -> Option<Session> {
         let key = hash(cookie(headers, &cookie_name(port))?);
         let mut sessions = lock(&self.sessions);
         end_idle(&mut sessions);
         let stored = sessions.get_mut(&key)?;
-        stored.last_used = Instant::now();
+        if is_use {
+            stored.last_used = Instant::now();
+        }
         Some(stored.session.clone())
     }
 
@@ -126,6 +139,14 @@ impl Sessions {
     pub(crate) fn end(&self, headers: &HeaderMap, port: u16) {
         if let Some(secret) = cookie(headers, &cookie_name(port)) {
             end_session(&mut lock(&self.sessions), &hash(secret));
+        }
+    }
+
+    /// Ends unused sessions, and their streams, once a minute. Never returns.
+    pub(crate) async fn end_idle_loop(&self) {
+        loop {
+            tokio::time::sleep(IDLE_INTERVAL).await;
+            end_idle(&mut lock(&self.sessions));
         }
     }
 
@@ -152,7 +173,8 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 fn end_idle(sessions: &mut HashMap<Hash, StoredSession>) {
-    let idle: Vec<Hash> = sessions.iter().filter(|it| it.1.last_used.elapsed() >= IDLE_LIMIT).map(|it| *it.0).collect();
+    let is_over = |it: &StoredSession| it.last_used.elapsed() >= IDLE_LIMIT || it.opened.elapsed() >= LIFETIME;
+    let idle: Vec<Hash> = sessions.iter().filter(|it| is_over(it.1)).map(|it| *it.0).collect();
     idle.iter().for_each(|it| end_session(sessions, it));
 }
 
@@ -173,6 +195,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Principal;
 
     fn headers(cookie: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::COOKIE, cookie.parse().unwrap())])
@@ -186,7 +209,7 @@ mod tests {
         assert_eq!((session.grant, session.desktop.is_some()), (Grant::owner(), true));
         assert!(sessions.open_with_code(&code).unwrap_err().message.contains("was used"));
         assert!(sessions.open_with_code("").is_err());
-        let found = sessions.find(&headers(&format!("a=b; vic-session-8765={secret}")), 8765).unwrap();
+        let found = sessions.find(&headers(&format!("a=b; vic-session-8765={secret}")), 8765, true).unwrap();
         assert_eq!(found.csrf, session.csrf);
     }
 
@@ -201,9 +224,9 @@ mod tests {
             format!("vic-session-8765={secret}x"),
             format!("vic-session-8765=wrong; vic-session-8765={secret}"),
         ] {
-            assert!(sessions.find(&headers(&cookie), 8765).is_none(), "{cookie}");
+            assert!(sessions.find(&headers(&cookie), 8765, true).is_none(), "{cookie}");
         }
-        assert!(sessions.find(&HeaderMap::new(), 8765).is_none());
+        assert!(sessions.find(&HeaderMap::new(), 8765, true).is_none());
     }
 
     #[test]
@@ -214,7 +237,7 @@ mod tests {
         let cookie = headers(&format!("vic-session-1={secret}"));
         sessions.end(&cookie, 1);
         assert!(first.end.is_cancelled() && !second.end.is_cancelled());
-        assert!(sessions.find(&cookie, 1).is_none());
+        assert!(sessions.find(&cookie, 1, true).is_none());
         assert_eq!(sessions.end_all(), 1);
         assert!(second.end.is_cancelled());
     }
@@ -225,9 +248,11 @@ mod tests {
         let first = sessions.make_code(DesktopVariables::new()).unwrap();
         (0..MAX_CODES).for_each(|_| drop(sessions.make_code(DesktopVariables::new()).unwrap()));
         assert!(sessions.open_with_code(&first).is_err());
+        let other = Grant { holder: Principal::Key("ada".into()), ..Grant::owner() };
+        let (of_other, _) = sessions.open(other, None).unwrap();
         let (oldest, _) = sessions.open(Grant::owner(), None).unwrap();
         (0..MAX_SESSIONS).for_each(|_| drop(sessions.open(Grant::owner(), None).unwrap()));
-        assert!(oldest.end.is_cancelled());
-        assert_eq!(lock(&sessions.sessions).len(), MAX_SESSIONS);
+        assert!(oldest.end.is_cancelled() && !of_other.end.is_cancelled());
+        assert_eq!(lock(&sessions.sessions).len(), MAX_SESSIONS + 1);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::{Method, header};
+use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
@@ -92,10 +92,10 @@ fn end_of_access(
 /// Returns the caller of an accepted request; `None` for a public path without a key, and for the files of the web page.
 fn check_request(bridge: &HttpState, request: &Request) -> Result<Option<Caller>, Rejection> {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
-    let sender = origin_guard::check_sender(request.uri(), request.headers(), &bridge.names, peer.local)
-        .map_err(forbidden)?;
+    let sender =
+        origin_guard::check_sender(request.uri(), request.headers(), &bridge.names, peer.local).map_err(forbidden)?;
     let path = request.uri().path();
-    let session = bridge.desk.sessions.find(request.headers(), bridge.port);
+    let session = bridge.desk.sessions.find(request.headers(), bridge.port, !is_polled(path));
     if sender == Sender::OwnPage && (is_grpc(request) || path == "/mcp") {
         return Err(forbidden(origin_guard::WEB_PAGE_REJECTED));
     }
@@ -126,22 +126,27 @@ fn check_request(bridge: &HttpState, request: &Request) -> Result<Option<Caller>
     Ok(caller.map(|service| Caller { service, session: None }))
 }
 
-/// Checks a request of the web page: its session must be valid, a request that changes something must carry the CSRF token
-/// of the session, and the rate is limited.
+/// Checks a request of the web page: it must carry the token of its session, the key of the session must still be valid, and
+/// the rate is limited.
 fn check_session(bridge: &HttpState, request: &Request, peer: Peer, session: Session) -> Result<Caller, Rejection> {
     let is_key_valid = bridge.desk.keys.as_ref().is_none_or(|it| it.still_grants(&session.grant));
-    if !is_key_valid {
+    let token = request.headers().get(CSRF_HEADER).map(|it| it.as_bytes()).unwrap_or_default();
+    if !is_key_valid || token.is_empty() {
         return Err((RejectionReason::Key, ErrorResponse::no_session()));
     }
-    let token = request.headers().get(CSRF_HEADER).map(|it| it.as_bytes()).unwrap_or_default();
-    let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !is_reading && !bool::from(token.ct_eq(session.csrf.as_bytes())) {
-        return Err(forbidden("the request lacks the CSRF token of its session"));
+    if !bool::from(token.ct_eq(session.csrf.as_bytes())) {
+        return Err(forbidden("the request has not the token of its session"));
     }
-    bridge.page_requests.admit(peer.address, Instant::now()).map_err(|wait| {
-        (RejectionReason::Rate, ErrorResponse::public_rate_limited(bridge.page_requests.rate(), wait))
-    })?;
+    let limit = &bridge.page_requests;
+    limit
+        .admit(peer.address, &session.grant.holder, Instant::now())
+        .map_err(|wait| (RejectionReason::Rate, ErrorResponse::page_rate_limited(limit.limit(), wait)))?;
     Ok(Caller { service: bridge.caller(session.grant.clone()), session: Some(session) })
+}
+
+/// Returns whether an open page requests a path again and again by itself.
+fn is_polled(path: &str) -> bool {
+    matches!(path, "/v1/status" | "/v1/status/events" | "/ui/session")
 }
 
 fn forbidden(reason: &'static str) -> Rejection {
@@ -151,11 +156,7 @@ fn forbidden(reason: &'static str) -> Rejection {
 /// Authenticates the request. A valid key is accepted even if its address has sent too many invalid keys; otherwise a
 /// program with an outdated key would block valid keys behind the same proxy. Guessing a key is hopeless, because
 /// [`crate::serve::AccessConfig`] requires long keys wherever other machines have access.
-fn authenticate(
-    bridge: &HttpState,
-    request: &Request,
-    peer: Peer,
-) -> Result<Option<AuthorizedService>, Rejection> {
+fn authenticate(bridge: &HttpState, request: &Request, peer: Peer) -> Result<Option<AuthorizedService>, Rejection> {
     let Some(keys) = &bridge.desk.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
     let shown = keys.authenticate(request.headers());
     if let Credential::Key(grant) = shown {

@@ -63,8 +63,11 @@ impl ErrorResponse {
     /// 401: the key was revoked, or the session ended, while the request was running.
     pub(crate) fn revoked() -> ErrorResponse {
         let refusal = ErrorResponse::unauthenticated();
-        let error = Error::new(ErrorCode::PermissionDenied, "the key was revoked or no longer grants this access, or the session has ended")
-            .hint("ask the owner of the daemon for a new key, or run `vic ui`");
+        let error = Error::new(
+            ErrorCode::PermissionDenied,
+            "the key was revoked or no longer grants this access, or the session has ended",
+        )
+        .hint("ask the owner of the daemon for a new key, or run `vic ui`");
         ErrorResponse { error: Box::new(error), ..refusal }
     }
 
@@ -72,6 +75,11 @@ impl ErrorResponse {
     pub(crate) fn rate_limited(limit: u32, wait: Duration) -> ErrorResponse {
         let message = format!("more than {limit} requests in 60 seconds");
         ErrorResponse::retry_later(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
+    }
+
+    /// 429: a page exceeded the rate limit of its session.
+    pub(crate) fn page_rate_limited(limit: u32, wait: Duration) -> ErrorResponse {
+        ErrorResponse::retry_later(format!("more than {limit} requests in 60 seconds"), wait, "close other pages")
     }
 
     /// 429: an address exceeded the rate limit of requests without a key.

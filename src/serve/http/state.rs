@@ -65,8 +65,8 @@ pub(crate) struct HttpState {
     pub(super) public_requests: TokenBucket,
     /// The files of the web page.
     pub(super) assets: Assets,
-    /// Counts requests of the web page by address.
-    pub(super) page_requests: TokenBucket,
+    /// Counts requests of the web page.
+    pub(super) page_requests: SlidingWindow,
     /// Number of the TCP port, which is part of the name of session cookies.
     pub(super) port: u16,
     /// The settings, for the key table.
@@ -93,10 +93,9 @@ const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
 const PUBLIC_REQUEST_BURST: u32 = 100;
 
-/// Maximum number of requests of the web page per second from one address, and at once after idle time: more than search as
-/// you type, previews and the files of several pages need.
-const PAGE_REQUESTS_PER_SECOND: u32 = 100;
-const PAGE_REQUEST_BURST: u32 = 400;
+/// Maximum number of requests of the web page in any 60 seconds, for each holder at each address: search as you type sends
+/// some 40 per second while a person types.
+const PAGE_REQUESTS_PER_MINUTE: u32 = 3_000;
 
 pub(super) type SharedState = State<Arc<HttpState>>;
 pub(super) type CallerExtension = Extension<AuthorizedService>;
@@ -121,7 +120,7 @@ impl HttpState {
             invalid_keys: SlidingWindow::new(MAX_INVALID_KEYS_PER_MINUTE),
             public_requests: TokenBucket::new(PUBLIC_REQUESTS_PER_SECOND, PUBLIC_REQUEST_BURST),
             assets: Assets::new(page),
-            page_requests: TokenBucket::new(PAGE_REQUESTS_PER_SECOND, PAGE_REQUEST_BURST),
+            page_requests: SlidingWindow::new(PAGE_REQUESTS_PER_MINUTE),
             port,
             config: config.clone(),
             public_status: PublicStatusCache::default(),

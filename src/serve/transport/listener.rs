@@ -36,13 +36,15 @@ pub(crate) enum Socket {
 pub(crate) struct Peer {
     /// Address of the client.
     pub(crate) address: IpAddr,
+    /// Port of the client; 0 for a Unix socket.
+    pub(crate) port: u16,
     /// Address of this server on which the client connected.
     pub(crate) local: IpAddr,
 }
 
 impl Default for Peer {
     fn default() -> Peer {
-        Peer { address: Ipv4Addr::LOCALHOST.into(), local: Ipv4Addr::LOCALHOST.into() }
+        Peer { address: Ipv4Addr::LOCALHOST.into(), port: 0, local: Ipv4Addr::LOCALHOST.into() }
     }
 }
 
@@ -94,7 +96,7 @@ async fn accept_tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(
     // Ignores an error, because without this option responses are only slower.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr()?.ip();
-    Ok(Some((Socket::Tcp(stream), Peer { address: peer.ip().to_canonical(), local })))
+    Ok(Some((Socket::Tcp(stream), Peer { address: peer.ip().to_canonical(), port: peer.port(), local })))
 }
 
 #[cfg(test)]

@@ -5,3 +5,4 @@ pub(in crate::serve) mod certificate_validity;
 pub(in crate::serve) mod connection;
 pub(in crate::serve) mod listener;
 pub(in crate::serve) mod response_body;
+pub(in crate::serve) mod peer_user;

@@ -55,3 +55,20 @@ async fn first_change_of_old_table_adds_terms() {
     store.delete(&[1]).await.unwrap();
     assert!(keyword(&store, "发票", &FileSet::All).await.is_empty());
 }
+
+#[tokio::test]
+async fn beginnings_of_any_length_find_longer_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["the harbourmaster"]), file(2, &["a hat"])]).await.unwrap();
+    let found = async |prefix: &str| {
+        let hits = store.chunks_with_prefix(prefix, &FileSet::All, 10).await.unwrap();
+        hits.into_iter().map(|it| it.file_id).collect::<Vec<_>>()
+    };
+    assert_eq!(found("ha").await, [2]);
+    assert_eq!(found("harbourmast").await, [1]);
+    // Every length that is searched stays below the limit of the library.
+    for letters in 2..=12 {
+        found(&"abcdefghijkl"[..letters]).await;
+    }
+}

@@ -73,7 +73,14 @@ fn code_of_vic_ui_opens_one_session() {
     assert_eq!((status.status, status.header("cache-control").unwrap()), (200, "no-store"));
     assert_eq!(page_request(&world, "GET", "/v1/status", None, &Value::Null).status, 401);
     assert_eq!(page_request(&world, "POST", "/v1/search", Some(&session), &json!({"query": "x"})).status, 200);
-    // A program that has the cookie but not the token changes nothing.
+    // The cookie alone opens nothing: browsers send it to other ports of this host too.
+    for (method, path) in [("GET", "/ui/session"), ("GET", "/v1/status"), ("POST", "/v1/search")] {
+        let headers =
+            [("authorization", ""), ("cookie", session.cookie.as_str()), ("content-type", "application/json")];
+        assert_eq!(send(&world, method, path, &headers, "{}").status, 401, "{path}");
+    }
+    assert!(described["csrf"].is_null(), "only the login brings the token");
+    // A program that has the cookie and a wrong token changes nothing.
     let stolen = Session { csrf: "wrong".into(), ..session };
     for path in ["/v1/search", "/v1/pause", "/v1/keys", "/ui/session/end_all"] {
         assert_eq!(page_request(&world, "POST", path, Some(&stolen), &json!({})).status, 403, "{path}");
@@ -96,7 +103,8 @@ fn foreign_pages_get_nothing_from_a_session() {
         ("evil.example", "http://evil.example".into(), "same-origin"),
     ];
     for (host, origin, site) in &cases {
-        for (method, path) in [("GET", "/v1/status"), ("POST", "/v1/search"), ("GET", "/ui/"), ("POST", "/ui/session")] {
+        for (method, path) in [("GET", "/v1/status"), ("POST", "/v1/search"), ("GET", "/ui/"), ("POST", "/ui/session")]
+        {
             let headers = [
                 ("host", *host),
                 ("authorization", ""),
@@ -151,7 +159,8 @@ fn files_of_the_page_cannot_be_framed_or_guessed() {
 #[test]
 fn key_for_a_folder_logs_in_and_sees_that_folder_only() {
     let world = World::new().start();
-    let (ours, theirs) = (world.write("ours/plan.md", "the harbour plan"), world.write("theirs/note.md", "the harbour note"));
+    let (ours, theirs) =
+        (world.write("ours/plan.md", "the harbour plan"), world.write("theirs/note.md", "the harbour note"));
     world.index();
     let folder = ours.parent().unwrap().display().to_string();
     let key = world.ok(&["keys", "add", "ada", "--root", &folder]);
@@ -165,7 +174,7 @@ fn key_for_a_folder_logs_in_and_sees_that_folder_only() {
     let found = page_request(&world, "POST", "/v1/search", Some(&session), &json!({"query": "harbour"})).json();
     assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
     let counts = page_request(&world, "POST", "/v1/counts", Some(&session), &json!({"query": "harbour"})).json();
-    assert_eq!(counts["total"], 1);
+    assert_eq!(counts["total"], 1, "{counts}");
     let theirs = theirs.display().to_string();
     for (path, body) in [
         ("/v1/page", json!({"path": theirs})),
@@ -197,8 +206,8 @@ fn ended_session_ends_its_event_stream() {
     let host = host(&world);
     let mut stream = connect(&world);
     let request = format!(
-        "GET /v1/status/events HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: same-origin\r\ncookie: {}\r\n\r\n",
-        session.cookie
+        "GET /v1/status/events HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: same-origin\r\ncookie: {}\r\nx-vic-csrf: {}\r\n\r\n",
+        session.cookie, session.csrf
     );
     stream.write_all(request.as_bytes()).unwrap();
     let mut read = String::new();

@@ -80,7 +80,9 @@ fn search_works_by_keyboard_alone() {
     browser.press("n");
     browser.wait_until("the next match is counted", |it| it.text(".match-count") != first || first.contains("of 1"));
     browser.press(key::ESCAPE);
-    browser.wait_until("the preview is closed", |it| !it.has("#preview"));
+    browser.wait_until("the preview is closed, and the list has the focus", |it| {
+        !it.has("#preview") && it.script("return document.activeElement.id;", Vec::new()) == "results"
+    });
     browser.press(" ");
     browser.wait_for("#preview");
     browser.press("?");

@@ -53,7 +53,7 @@ fn pdf_page_is_shown_with_frames_around_the_words() {
     browser.press(key::UP);
     browser.wait_for(".page-picture img");
     browser.wait_until("the picture is loaded", |it| {
-        it.script("return document.querySelector('.page-picture img').naturalWidth > 100;", Vec::new()) == json!(true)
+        it.script("return document.querySelector('.page-picture img')?.naturalWidth > 100;", Vec::new()) == json!(true)
     });
     browser.wait_for(".page-picture .frame");
 }

@@ -16,7 +16,8 @@ fn page_is_useless_without_a_session() {
     // The session is a cookie that scripts cannot read, and nothing else is stored.
     browser.log_in(&world);
     assert_eq!(browser.script("return document.cookie;", Vec::new()), "");
-    let stored = browser.script("return JSON.stringify([Object.keys(localStorage), Object.keys(sessionStorage)]);", Vec::new());
+    let stored =
+        browser.script("return JSON.stringify([Object.keys(localStorage), Object.keys(sessionStorage)]);", Vec::new());
     assert!(!stored.to_string().contains("csrf"), "{stored}");
     // Scripts of the page cannot be framed, and another origin on this machine gets nothing.
     let script = "const done = arguments[0]; const frame = document.createElement('iframe');

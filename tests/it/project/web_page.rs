@@ -42,9 +42,16 @@ fn page_is_small() {
 fn page_has_nothing_that_its_policy_forbids() {
     let own = files().into_iter().filter(|it| !it.0.to_string_lossy().contains("/vendor/"));
     for (path, text) in own {
-        for forbidden in
-            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", " style=\"", "<style"]
-        {
+        for forbidden in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            " style=\"",
+            "<style",
+        ] {
             assert!(!text.contains(forbidden), "`{forbidden}` in {}", path.display());
         }
         let foreign = text.lines().find(|it| it.contains("http://") || it.contains("https://"));

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -155,13 +153,33 @@ impl Browser {
         self.command(&format!("/element/{id}/click"), &json!({}));
     }
 
-    /// Clicks the first button or link with this text, or this accessible name.
+    /// Clicks the first control whose text or accessible name is `name`.
     pub(crate) fn click_named(&self, name: &str) {
-        let find = "return [...document.querySelectorAll('button, a, [role=tab], [role=option], summary')]
-            .find((it) => it.offsetParent && [it.innerText.trim(), it.getAttribute('aria-label')].includes(arguments[0]));";
-        self.wait_until(&format!("a control `{name}`"), |it| !it.script(find, vec![name.into()]).is_null());
-        let click = find.replacen("return ", "const found = ", 1) + " found.click();";
-        self.script(&click, vec![name.into()]);
+        self.click_control(name, "(it) => it === wanted");
+    }
+
+    /// Clicks the first control whose text begins with `text`.
+    pub(crate) fn click_starting(&self, text: &str) {
+        self.click_control(text, "(it) => it.startsWith(wanted)");
+    }
+
+    /// Clicks the first control whose text contains `text`.
+    pub(crate) fn click_containing(&self, text: &str) {
+        self.click_control(text, "(it) => it.includes(wanted)");
+    }
+
+    /// Clicks the first visible control with a name for which a function of the page returns true.
+    fn click_control(&self, wanted: &str, fits: &str) {
+        let find = format!(
+            "const wanted = arguments[0]; const fits = {fits};
+             const found = [...document.querySelectorAll('button, a, [role=tab], summary, label')].find((it) => it.offsetParent
+               && !it.disabled && [it.innerText.trim(), it.getAttribute('aria-label') ?? ''].some(fits));"
+        );
+        let is_there = format!("{find} return Boolean(found);");
+        self.wait_until(&format!("a control `{wanted}`"), |it| {
+            it.script(&is_there, vec![wanted.into()]) == json!(true)
+        });
+        self.script(&format!("{find} found.click();"), vec![wanted.into()]);
     }
 
     /// Types text and keys (see [`key`]) into the element that has the focus.
@@ -183,7 +201,12 @@ impl Browser {
     pub(crate) fn wait_for_text(&self, selector: &str, part: &str) {
         let begun = Instant::now();
         while !self.text(selector).contains(part) {
-            assert!(begun.elapsed() < PATIENCE, "`{part}` is not in `{selector}`: {}\n{}", self.text(selector), self.state());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "`{part}` is not in `{selector}`: {}\n{}",
+                self.text(selector),
+                self.state()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -223,7 +246,10 @@ impl Browser {
         let models = std::env::var_os("VIC_MODELS_DIR").map(PathBuf::from);
         let path = models.unwrap_or_else(|| "models/cache".into()).join("browser/axe.min.js");
         let Ok(rules) = std::fs::read_to_string(&path) else {
-            capabilities::report_not_proven(&format!("`{}` is missing; `models/browser.sh` fetches it", path.display()));
+            capabilities::report_not_proven(&format!(
+                "`{}` is missing; `models/browser.sh` fetches it",
+                path.display()
+            ));
             return None;
         };
         self.script(&rules, Vec::new());
@@ -232,12 +258,6 @@ impl Browser {
               .then((it) => done(it.violations.flatMap((rule) => rule.nodes.map((node) =>
                 `${rule.id}: ${node.target.join(' ')}: ${node.failureSummary}`))), (error) => done([String(error)]));";
         Some(serde_json::from_value(self.script_async(script)).unwrap())
-    }
-
-    /// Saves a picture of the window.
-    pub(crate) fn screenshot(&self, path: &std::path::Path) {
-        let picture = STANDARD.decode(self.query("/screenshot").as_str().unwrap()).unwrap();
-        std::fs::write(path, picture).unwrap();
     }
 }
 
@@ -275,5 +295,4 @@ pub(crate) mod key {
     pub(crate) const TAB: &str = "\u{e004}";
     pub(crate) const DOWN: &str = "\u{e015}";
     pub(crate) const UP: &str = "\u{e013}";
-    pub(crate) const BACKSPACE: &str = "\u{e003}";
 }

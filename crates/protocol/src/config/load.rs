@@ -62,7 +62,7 @@ pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
 }
 
 /// Variables by which a program finds the desktop of the user.
-const DESKTOP_VARIABLES: [&str; 8] = [
+pub const DESKTOP_VARIABLES: [&str; 8] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "XAUTHORITY",

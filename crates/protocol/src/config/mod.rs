@@ -25,7 +25,7 @@ pub use crate::config::variables::VARIABLES;
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 pub use file_edit::set_in_file;
-pub use load::{desktop_environment, plugin_environment};
+pub use load::{DESKTOP_VARIABLES, desktop_environment, plugin_environment};
 pub use sections::{
     BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
 };

@@ -70,4 +70,10 @@ pub use table::{
     TableResponse, TableRow, TableValue,
 };
 pub use tool::{AgentRun, ToolSpec, TranscriptRecord};
-pub use ui::{AuditList, CompleteRequest, Completion, CountGroup, CountedValue, Counts, CountsRequest, FolderEntry, FolderList, FoldersRequest, ForgetSearches, Frame, JobList, JobRequest, KeyNameRequest, LeftOut, MAX_CHECKED_GLOBS, MAX_MARKED_TEXTS, Marks, MarksRequest, ModelAdvice, ModelList, NewKeyRequest, PagePreview, PageRequest, PastSearch, PastSearches, PathRequest, Picture, PictureRequest, RootCheck, RootCheckRequest, RootList, SearchNote, SettingChange, SettingEntry, SettingList, Suggestion, SuggestionKind, TypeCount, WordsFrom};
+pub use ui::{
+    AuditList, CompleteRequest, Completion, CountGroup, CountedValue, Counts, CountsRequest, FolderEntry, FolderList,
+    FoldersRequest, ForgetSearches, JobList, JobRequest, KeyNameRequest, LeftOut, MAX_CHECKED_GLOBS, MAX_MARKED_TEXTS,
+    Marks, MarksRequest, ModelAdvice, ModelList, NewKeyRequest, PagePreview, PageRequest, PastSearch, PastSearches,
+    PathRequest, Picture, PictureRequest, RootCheck, RootCheckRequest, RootList, SearchNote, SettingChange,
+    SettingEntry, SettingList, Suggestion, SuggestionKind, TypeCount, WordsFrom,
+};

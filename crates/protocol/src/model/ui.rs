@@ -160,16 +160,6 @@ pub struct Picture {
     pub jpeg: Vec<u8>,
 }
 
-/// A word of the question on a page.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Frame {
-    /// Place of the word on the page.
-    #[serde(flatten)]
-    pub region: Region,
-    /// The word, or the line with the word if OCR read it.
-    pub text: String,
-}
-
 /// Where the words of a page come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -194,8 +184,8 @@ pub struct PagePreview {
     pub width: f32,
     /// Height of the page, in points or pixels.
     pub height: f32,
-    /// The words of the question on this page.
-    pub frames: Vec<Frame>,
+    /// The places of the words of the question on this page, or of the lines with them if OCR read the page.
+    pub frames: Vec<Region>,
     /// Where the words come from.
     pub words_from: WordsFrom,
     /// Address of the picture, without its width.

@@ -47,15 +47,19 @@ async fn run_opener(path: &Path, desktop: &DesktopVariables) -> Result<()> {
     })?;
     let mut command = Command::new(opener);
     command.arg(path).env_clear().envs(plugin_environment()).envs(desktop);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).current_dir("/").process_group(0);
-    let child = command.spawn().map_err(|error| Error::internal(format!("cannot start `xdg-open`: {error}")))?;
-    match tokio::time::timeout(ERROR_WAIT, child.wait_with_output()).await {
-        Ok(Ok(done)) if !done.status.success() => {
-            let said = String::from_utf8_lossy(&done.stderr).trim().chars().take(300).collect::<String>();
-            Err(Error::new(ErrorCode::FailedPrecondition, format!("`xdg-open` failed with {}: {said}", done.status))
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/").process_group(0);
+    let mut child = command.spawn().map_err(|error| Error::internal(format!("cannot start `xdg-open`: {error}")))?;
+    match tokio::time::timeout(ERROR_WAIT, child.wait()).await {
+        Ok(Ok(status)) if !status.success() => {
+            Err(Error::new(ErrorCode::FailedPrecondition, format!("`xdg-open` failed with {status}"))
                 .hint("check which program opens files of this type"))
         }
-        Ok(Ok(_)) | Err(_) => Ok(()),
+        Ok(Ok(_)) => Ok(()),
+        // The viewer goes on; a task waits for its end.
+        Err(_) => {
+            tokio::spawn(async move { child.wait().await });
+            Ok(())
+        }
         Ok(Err(error)) => Err(Error::internal(format!("cannot wait for `xdg-open`: {error}"))),
     }
 }

@@ -1,5 +1,7 @@
 //! HTTP handlers for the sessions of the web page: log in, describe, end.
 
+use std::net::SocketAddr;
+
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -8,13 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::keys::Right;
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::model::{Principal, Scope, display_path};
 use crate::serve::auth::authenticator::Credential;
 use crate::serve::auth::sessions::{Session, cookie_name};
 use crate::serve::http::body;
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::state::{CallerExtension, HttpState, Reply, SharedState, json_response};
+use crate::serve::transport::listener::Peer;
+use crate::serve::transport::peer_user::peer_user;
 
 /// Path of the session.
 pub(crate) const PATH: &str = "/ui/session";
@@ -32,8 +36,9 @@ pub(crate) struct Login {
 /// The session of the page.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SessionInfo {
-    /// Token to send in the header `x-vic-csrf` of every request that is not GET.
-    csrf: String,
+    /// Token to send in the header `x-vic-csrf` of every request; only in the response to a login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    csrf: Option<String>,
     /// Whether the session has the owner's rights.
     owner: bool,
     /// Whether `vic ui` opened the session on this machine, so that files can be opened in their programs.
@@ -50,10 +55,10 @@ pub(crate) struct SessionInfo {
 
 /// `POST /ui/session`: opens a session with a code or a key, and sets its cookie.
 pub(crate) async fn open(State(bridge): SharedState, request: Request) -> Reply {
-    let peer = request.extensions().get::<crate::serve::transport::listener::Peer>().copied().unwrap_or_default();
+    let peer: Peer = request.extensions().get().copied().unwrap_or_default();
     let login: Login = body::parse_json(&bridge, request).await?;
     let opened = match (&login.code, &login.key) {
-        (Some(code), None) => bridge.desk.sessions.open_with_code(code).map_err(ErrorResponse::login_refused),
+        (Some(code), None) => open_with_code(&bridge, code, peer).map_err(ErrorResponse::login_refused),
         (None, Some(key)) => open_with_key(&bridge, key),
         _ => Err(Error::invalid("send either `code` or `key`").into()),
     };
@@ -69,9 +74,22 @@ pub(crate) async fn open(State(bridge): SharedState, request: Request) -> Reply 
     };
     let secure = if bridge.desk.certificate.is_some() { "; Secure" } else { "" };
     let cookie = format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}", cookie_name(bridge.port));
-    let mut response = json_response(StatusCode::OK, &describe(&bridge, &session))?;
+    let described = SessionInfo { csrf: Some(session.csrf.clone()), ..describe(&bridge, &session) };
+    let mut response = json_response(StatusCode::OK, &described)?;
     response.headers_mut().insert(header::SET_COOKIE, cookie.parse().map_err(Error::internal)?);
     Ok(response)
+}
+
+/// Opens a session with a code of `vic ui`. Other users of this machine see the arguments of the browser, and so the code: a
+/// connection of another user is refused.
+fn open_with_code(bridge: &HttpState, code: &str, peer: Peer) -> crate::error::Result<(Session, String)> {
+    let own = rustix::process::geteuid().as_raw();
+    let user = peer_user(SocketAddr::new(peer.address, peer.port));
+    if user.is_some_and(|it| it != own && it != 0) {
+        return Err(Error::new(ErrorCode::PermissionDenied, "the code of `vic ui` is for the user of the daemon")
+            .hint("log in with a key"));
+    }
+    bridge.desk.sessions.open_with_code(code)
 }
 
 fn open_with_key(bridge: &HttpState, key: &str) -> Result<(Session, String), ErrorResponse> {
@@ -116,7 +134,7 @@ fn describe(bridge: &HttpState, session: &Session) -> SessionInfo {
         Scope::Folders(folders) => Some(folders.iter().map(|it| display_path(it).into_owned()).collect()),
     };
     SessionInfo {
-        csrf: session.csrf.clone(),
+        csrf: None,
         owner: grant.right >= Right::Own,
         local: session.desktop.is_some(),
         holder,
