@@ -61,6 +61,10 @@ pub(super) fn all_requests(own: &str, job: &str) -> Vec<ScopedRequest> {
     let mut all: Vec<ScopedRequest> =
         http_posts(own).into_iter().map(|(path, body)| ScopedRequest::Http("POST", path, body)).collect();
     let paths = ["/v1/status", "/health", "/", "/metrics", "/openapi.json"].map(String::from);
+    let of_page = ["searches", "jobs", "roots", "settings", "models", "audit", "keys"].map(|it| format!("/v1/{it}"));
+    let files = ["/ui", "/ui/", "/ui/session"].map(String::from);
+    let picture = [format!("/v1/page/picture?path={own}")];
+    all.extend(of_page.into_iter().chain(files).chain(picture).map(|it| ScopedRequest::Http("GET", it, Value::Null)));
     let of_job = ["status", "events"].map(|it| format!("/v1/index/{it}?job_id={job}"));
     all.extend(paths.into_iter().chain(of_job).map(|it| ScopedRequest::Http("GET", it, Value::Null)));
     all.extend(tool_calls(own, job).into_iter().map(|(name, arguments)| ScopedRequest::Tool(name, arguments)));
@@ -93,6 +97,27 @@ fn http_posts(own: &str) -> Vec<(String, Value)> {
         ("/v1/sync", json!({"timeout_seconds": 5})),
         ("/v1/pause", json!({"seconds": 1})),
         ("/v1/resume", Value::Null),
+        ("/v1/search", json!({"query": "orchard ladder cana", "limit": 1000, "words_only": true})),
+        ("/v1/marks", json!({"query": "ladder", "texts": ["a ladder"]})),
+        ("/v1/complete", json!({"text": "path:", "position": 5})),
+        ("/v1/counts", json!({})),
+        ("/v1/counts", json!({"query": "canary ladder"})),
+        ("/v1/page", json!({"path": own, "query": "ladder"})),
+        ("/v1/searches", json!({"query": "q=ladder"})),
+        ("/v1/searches/remove", json!({"query": "q=ladder"})),
+        ("/v1/jobs/cancel", json!({"job_id": "no-such-job"})),
+        ("/v1/roots/check", json!({"path": "/"})),
+        ("/v1/roots/remove", json!({"path": own})),
+        ("/v1/folders", json!({})),
+        ("/v1/settings", json!({"key": "privacy_mode", "value": "local_only"})),
+        ("/v1/keys", json!({"name": "", "folders": []})),
+        ("/v1/keys/revoke", json!({"name": "no-such-key"})),
+        ("/v1/graph", json!({"query": {"axql": "select ?x ?y where ?x -contains|links_to|mentions-> ?y"}})),
+        ("/v1/graph", json!({"tool": {"name": "lookup_entity", "args": {"name": "canary", "limit": 100}}})),
+        ("/ui/session", json!({"code": "no-such-code"})),
+        ("/ui/session/end", json!({})),
+        ("/ui/session/end_all", json!({})),
+        ("/ui/open", json!({"path": own})),
     ];
     let corpus =
         corpus_objects::verb_requests(own).into_iter().map(|(verb, body)| (format!("/v1/corpus/{verb}"), body));
