@@ -71,9 +71,9 @@ pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
 /// Returns the routes of the web page.
 fn ui_routes() -> Router<Arc<HttpState>> {
     Router::new()
-        .route("/ui", get(ui::assets::redirect))
-        .route("/ui/", get(ui::assets::file))
-        .route("/ui/{*file}", get(ui::assets::file))
+        .route("/ui", get(ui::files::redirect))
+        .route("/ui/", get(ui::files::file))
+        .route("/ui/{*file}", get(ui::files::file))
         .route("/ui/session", get(ui::session::get))
         .route("/ui/session", post(ui::session::open))
         .route("/ui/session/end", post(ui::session::end))

@@ -4,17 +4,16 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use include_dir::Dir;
 
 use crate::error::Error;
 use crate::serve::http::error_response::ErrorResponse;
-use crate::serve::http::state::SharedState;
 
 /// What a browser may load and run in the page: only files of this server, no inline code, no frame around it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -43,6 +42,30 @@ impl Assets {
         assets
     }
 
+    /// Returns the response to a request for the file at `path`, relative to the folder.
+    pub(crate) fn response(&self, path: &str, headers: &HeaderMap) -> Response {
+        let name = if path.is_empty() || VIEWS.contains(&path) { "index.html" } else { path };
+        let Some(asset) = self.0.get(name) else {
+            return ErrorResponse::from(Error::not_found(format!("no such path `/ui/{path}`"))).into_response();
+        };
+        let known = headers.get(header::IF_NONE_MATCH);
+        if known.is_some_and(|it| it.as_bytes() == asset.tag.as_bytes()) {
+            return StatusCode::NOT_MODIFIED.into_response();
+        }
+        // The browser asks each time whether a file has changed, because a new version of vic serves it at the same address.
+        let described = [
+            (header::CONTENT_TYPE, media_type(name)),
+            (header::ETAG, asset.tag.as_str()),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::VARY, "accept-encoding"),
+        ];
+        let encodings = headers.get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
+        match encodings.is_some_and(|it| it.contains("gzip")) {
+            true => (described, [(header::CONTENT_ENCODING, "gzip")], asset.gzip.clone()).into_response(),
+            false => (described, asset.content).into_response(),
+        }
+    }
+
     fn add_folder(&mut self, folder: &'static Dir<'static>) {
         for file in folder.files() {
             let content = file.contents();
@@ -58,36 +81,6 @@ impl Assets {
 
 /// Views of the page. Their addresses all return the same document, which shows the view.
 const VIEWS: [&str; 5] = ["status", "setup", "settings", "graph", "corpus"];
-
-/// `GET /ui`: redirects to `/ui/`, against which the page resolves its files.
-pub(crate) async fn redirect() -> Response {
-    Redirect::permanent("/ui/").into_response()
-}
-
-/// `GET /ui/{file}`: returns a file of the page.
-pub(crate) async fn file(State(bridge): SharedState, request: Request) -> Response {
-    let path = request.uri().path().trim_start_matches("/ui/");
-    let name = if path.is_empty() || VIEWS.contains(&path) { "index.html" } else { path };
-    let Some(asset) = bridge.assets.0.get(name) else {
-        return ErrorResponse::from(Error::not_found(format!("no such path `/ui/{path}`"))).into_response();
-    };
-    let known = request.headers().get(header::IF_NONE_MATCH);
-    if known.is_some_and(|it| it.as_bytes() == asset.tag.as_bytes()) {
-        return StatusCode::NOT_MODIFIED.into_response();
-    }
-    // The browser asks each time whether a file has changed, because a new version of vic serves it at the same address.
-    let headers = [
-        (header::CONTENT_TYPE, media_type(name)),
-        (header::ETAG, asset.tag.as_str()),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::VARY, "accept-encoding"),
-    ];
-    let encodings = request.headers().get(header::ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
-    match encodings.is_some_and(|it| it.contains("gzip")) {
-        true => (headers, [(header::CONTENT_ENCODING, "gzip")], asset.gzip.clone()).into_response(),
-        false => (headers, asset.content).into_response(),
-    }
-}
 
 fn media_type(name: &str) -> &'static str {
     match name.rsplit_once('.').map(|it| it.1) {

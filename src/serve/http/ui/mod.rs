@@ -2,6 +2,7 @@
 
 pub(super) mod assets;
 pub(super) mod desktop;
+pub(super) mod files;
 pub(super) mod graph;
 pub(super) mod keys;
 pub(super) mod manage;
