@@ -12,6 +12,7 @@ mod scoped_view;
 mod preview;
 mod settings;
 mod ui;
+mod ui_parts;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use crate::corpus::CorpusApi;
 use crate::daemon::databases::Databases;
 use crate::daemon::preview::Previews;
 use crate::daemon::settings::SettingsFile;
-use crate::daemon::ui::UiParts;
+use crate::daemon::ui_parts::UiParts;
 use crate::data_dir::lock::DataLock;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;

@@ -18,7 +18,7 @@ use crate::catalog::{AuditLog, Catalog};
 use crate::corpus::CorpusApi;
 use crate::daemon::archive_member::FileAndMember;
 use crate::daemon::process::Memory;
-use crate::daemon::ui::SharedUiParts;
+use crate::daemon::ui_parts::SharedUiParts;
 use crate::daemon::{archive_member, scoped_view};
 use crate::egress::redact_hosts;
 use crate::embed::Embedder;

@@ -1,13 +1,10 @@
 //! The operations of the web page, as the daemon performs them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::ask;
-use crate::config::{Config, UserFolders};
-use crate::daemon::preview::Previews;
+use crate::config::UserFolders;
 use crate::daemon::service::Daemon;
-use crate::daemon::settings::SettingsFile;
 use crate::embed::model_catalog::ModelKind;
 use crate::embed::models::ModelStore;
 use crate::embed::suggest_model;
@@ -27,14 +24,6 @@ const MAX_FOLDERS: usize = 1_000;
 
 /// Maximum number of entries of a folder that are looked at.
 const MAX_FOLDER_ENTRIES: usize = 20_000;
-
-/// Parts of the daemon that only the web page uses.
-pub(crate) struct UiParts {
-    pub(crate) config: Config,
-    pub(crate) previews: Previews,
-    pub(crate) searches: crate::catalog::SearchLog,
-    pub(crate) settings: SettingsFile,
-}
 
 #[async_trait::async_trait]
 impl UiService for Daemon {
@@ -190,7 +179,7 @@ fn known_values(counts: Counts) -> KnownValues {
         let values = group.values.into_iter();
         match group.name.as_str() {
             "type" => {
-                known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect()
+                known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect();
             }
             "folder" => known.folders = values.map(|it| (it.label, it.count)).collect(),
             "person" => known.owners = values.map(|it| (it.value, it.count)).collect(),
@@ -251,9 +240,6 @@ fn is_harmless(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     metadata.is_file() && metadata.mode() & 0o111 == 0
 }
-
-/// Parts of the daemon for the web page, shared by all callers.
-pub(crate) type SharedUiParts = Arc<UiParts>;
 
 #[cfg(test)]
 mod tests {

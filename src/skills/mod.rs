@@ -10,6 +10,7 @@ mod worker;
 pub mod layout;
 mod crash_counter;
 mod page_picture;
+mod pdf_file;
 mod problem;
 mod vision;
 

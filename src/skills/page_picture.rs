@@ -13,7 +13,7 @@ use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, R
 use crate::secrets::Redactor;
 use crate::skills::layout;
 use crate::skills::ocr::image_decoder;
-use crate::skills::worker::{is_pdf, open_pdf};
+use crate::skills::pdf_file::{is_pdf, open_pdf};
 
 /// Name of the job.
 pub(crate) const PAGE_PICTURE: &str = "page_picture";

@@ -10,17 +10,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use image::RgbImage;
-use pdfium_render::prelude::{
-    PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium, PdfiumError, PdfiumInternalError,
-};
+use pdfium_render::prelude::{PdfDocument, PdfDocumentMetadataTagType, PdfPage};
 
-use crate::extract::{
-    OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, new_failure, pdf_library, redact,
-};
+use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, new_failure, redact};
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, OCR_MODELS_UNAVAILABLE, Reason, Region};
 use crate::skills::layout::{Page, Piece};
 use crate::skills::ocr::{Ocr, OcrPage, image_decoder};
 use crate::skills::page_picture::{self, PAGE_PICTURE};
+use crate::skills::pdf_file::{is_pdf, open_pdf};
 use crate::skills::vision::Picture;
 use crate::skills::{OCR_IMAGE, PDF_LAYOUT, VISION, layout};
 
@@ -186,27 +183,6 @@ fn vision_block(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFa
     let encoded = picture.into_rgb8().write_with_encoder(encoder);
     encoded.map_err(|error| new_failure(Reason::Damaged, error.to_string()))?;
     Ok(Picture { page, bytes }.pack())
-}
-
-pub(super) fn is_pdf(input: &SkillInput<'_>) -> bool {
-    input.bytes.starts_with(b"%PDF") || is_pdf_name(input.name)
-}
-
-fn is_pdf_name(name: &str) -> bool {
-    name.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("pdf"))
-}
-
-pub(super) fn open_pdf<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
-    let library: Option<&'static Pdfium> = input.job.tools.pdfium.as_deref().and_then(pdf_library);
-    let library = library.ok_or_else(|| {
-        new_failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
-    })?;
-    library.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
-        PdfiumError::PdfiumLibraryInternalError(
-            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
-        ) => new_failure(Reason::Encrypted, "needs a password"),
-        error => new_failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
-    })
 }
 
 fn pdf_title(file: &PdfDocument<'_>) -> Option<String> {

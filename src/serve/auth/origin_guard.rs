@@ -207,7 +207,9 @@ mod tests {
     fn sender(host: &str, origin: Option<&str>, sites: &[&str]) -> Option<Sender> {
         let mut headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
         origin.map(|it| headers.insert(header::ORIGIN, it.parse().unwrap()));
-        sites.iter().for_each(|it| drop(headers.append("sec-fetch-site", it.parse().unwrap())));
+        for site in sites {
+            headers.append("sec-fetch-site", site.parse().unwrap());
+        }
         check_sender(&"/x".parse().unwrap(), &headers, &names(&["files.example"]), LOOPBACK).ok()
     }
 

@@ -217,7 +217,9 @@ const INVALID_CREDENTIALS: &[&str] = &[
 fn every_path_except_liveness_requires_the_key() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let listed = send(&world, "GET", "/", &[], "").json()["paths"].clone();
-    for name in listed.as_object().unwrap().keys() {
+    // The files of the page hold no data, and a login is how a page shows its key.
+    let is_closed = |it: &&String| !["GET /ui/", "POST /ui/session"].contains(&it.as_str());
+    for name in listed.as_object().unwrap().keys().filter(is_closed) {
         let (method, path) = name.split_once(' ').unwrap();
         for &shown in INVALID_CREDENTIALS {
             let status = send(&world, method, path, &[("authorization", shown)], "{}").status;

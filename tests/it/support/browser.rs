@@ -281,6 +281,8 @@ fn start_driver() -> (Child, u16) {
             return (driver, port.trim_end_matches('.').parse().unwrap());
         }
     }
+    driver.kill().unwrap();
+    driver.wait().unwrap();
     panic!("chromedriver has not started");
 }
 
