@@ -17,6 +17,8 @@ export function FolderChooser({ onChoose, chooseLabel }) {
   useEffect(() => { if (list.data) setTyped(list.data.path); }, [list.data]);
   const open = (event) => {
     event.preventDefault();
+    // The chooser may stand in a form, which this does not submit.
+    event.stopPropagation();
     if (typed.trim() === path) list.reload();
     else setPath(typed.trim() || null);
   };

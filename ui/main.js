@@ -132,6 +132,8 @@ function LoginForm({ accept, error: firstError }) {
   const [key, setKey] = useState('');
   const [error, setError] = useState(firstError);
   const [busy, setBusy] = useState(false);
+  // The code of the address may be tried while the form is shown.
+  useEffect(() => setError(firstError), [firstError]);
   const logIn = async (event) => {
     event.preventDefault();
     setBusy(true);

@@ -88,7 +88,7 @@ function RootGlobs({ root, settings }) {
   const { run, busy, error } = useAction();
   const editable = ignoreOf(settings)?.editable;
   return html`<${FolderCheck} path=${root.path} globs=${globs} onGlobs=${setGlobs} />
-    ${error && html`<${Message} error=${error} actions=${error.status === 409 && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
+    ${error && html`<${Message} error=${error} actions=${error.field === 'value_before' && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
     ${editable ? html`<div class="button-row"><${Button} variant="primary" disabled=${busy || !changed} onClick=${() => run(async () => { await save(); toast(t('saved')); })}>
       ${t('ignore_save')}<//><span class="hint">${t('ignore_save_explain')}</span></div>` : html`<p class="hint">${t('setting_not_editable')}</p>`}`;
 }
@@ -281,7 +281,7 @@ function SettingRow({ setting, owner, onChange }) {
       setTyped(null);
       toast(t(setting.needs_restart ? 'saved_restart' : 'saved'));
     } catch (failure) {
-      if (failure.status !== 409) throw failure;
+      if (failure.field !== 'value_before') throw failure;
       const now = await get('/v1/settings');
       setConflict(now.settings.find((other) => other.key === setting.key)?.value || '');
     }

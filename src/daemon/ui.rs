@@ -62,7 +62,7 @@ impl UiService for Daemon {
         let roots: Vec<PathBuf> = self.index.roots().await?.into_iter().map(|it| it.path).collect();
         let path = match request.path {
             Some(path) => parse_path(&path),
-            None => UserFolders::load().map_or_else(|_| PathBuf::from("/"), |it| it.home),
+            None => UserFolders::load().ok().map(|it| it.home).filter(|it| it.is_dir()).unwrap_or(PathBuf::from("/")),
         };
         index::blocking_at_path(&path.clone(), &self.scope, move || list_folders(&path, &roots)).await
     }

@@ -77,6 +77,7 @@ const FEATURES: [Feature; 25] = [
 #[ignore = "long form: `make test-browser`"]
 fn all_features_work() {
     let world = World::new().start();
+    std::fs::create_dir_all(world.data().with_file_name("home")).unwrap();
     world.ok(&["index", &sample_dir().display().to_string()]);
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
@@ -345,10 +346,10 @@ fn graph(page: &Page) {
 }
 
 fn folders(page: &Page) {
-    let folder = page.world.files().join("harvest").canonicalize().unwrap();
+    let folder = page.world.files().canonicalize().unwrap();
     page.open("/ui/settings?section=folders");
     page.browser.wait_for_text("main", &folder.display().to_string());
-    page.script("[...document.querySelectorAll('.folder-card')].find((it) => it.innerText.includes('harvest')).querySelector('summary').click();");
+    page.script("[...document.querySelectorAll('.folder-card')].find((it) => it.innerText.includes('/files')).querySelector('.disclosure-button').click();");
     page.browser.wait_for_text(".folder-check", "Would be left out");
     page.browser.click(".folder-check textarea");
     page.browser.press("*.log");
@@ -375,12 +376,12 @@ fn privacy(page: &Page) {
 fn keys(page: &Page) {
     page.open("/ui/settings?section=keys");
     page.browser.wait_for_text("main", "There are no keys");
-    page.browser.click_named("New key");
-    page.browser.wait_for("main form input, dialog[open] form input");
+    page.browser.wait_for("main form input");
     page.script(
         "[...document.querySelectorAll('label')].find((it) => it.innerText.startsWith('Name of the holder')).click();",
     );
     page.browser.press("ada");
+    page.browser.click_named("Choose");
     choose_folder(page, &sample_dir().join("Mail"));
     page.browser.click_named("Create the key");
     page.browser.wait_for_text("body", "It is shown only now");

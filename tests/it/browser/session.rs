@@ -65,6 +65,7 @@ fn page_goes_on_when_the_daemon_is_back() {
     // Sessions end with the daemon: the page asks for a login, and what was typed is still there.
     browser.wait_for("dialog input[type=password]");
     browser.wait_until("the banner goes", |it| !it.text("body").contains("vicd does not answer"));
+    browser.click("dialog input[type=password]");
     browser.press(&crate::support::http_client::key(&world));
     browser.press(key::ENTER);
     browser.wait_for_text("#results", "plan.md");
