@@ -205,7 +205,7 @@ function Cell({ name, value, paths, openFile }) {
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
   if (typeof value === 'boolean') return t(`boolean_${value}`);
   if (isObject(value)) return html`<bdi>${visibleText(Object.entries(value).map(([key, entry]) => `${key}: ${typeof entry === 'object' ? JSON.stringify(entry) : entry}`).join(', '))}</bdi>`;
-  return html`<bdi class="cell-text">${visibleText(value)}</bdi>`;
+  return html`<bdi class="clamped-text">${visibleText(value)}</bdi>`;
 }
 
 function ListCell({ name, items, paths, openFile }) {

@@ -83,7 +83,8 @@ export function useCounts(request, enabled, session) {
 
 function FacetGroup({ group, params, onChange }) {
   const [showAll, setShowAll] = useState(false);
-  if (!group.values.length) return null;
+  // One owner of all files is no choice.
+  if (!group.values.length || (group.name === 'person' && group.values.length < 2 && !params.owner)) return null;
   const values = showAll ? group.values : group.values.slice(0, SHOWN_VALUES);
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
@@ -103,6 +104,7 @@ function FacetGroup({ group, params, onChange }) {
 export function Facets({ counts, error, params, onChange }) {
   return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
     ${error && html`<${Message} kind="error" error=${error}>${t('counts_failed')}<//>`}
+    ${counts && params.q && html`<p class="facet-note">${t('counts_of_words')}</p>`}
     ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} onChange=${onChange} />`)}
     ${counts && !counts.complete && html`<p class="facet-note">${t('counts_incomplete')}</p>`}
   </aside>`;

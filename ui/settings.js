@@ -190,7 +190,8 @@ function KeysPart() {
     <p class="hint">${t('keys_explain')}</p>
     <${LoadState} request=${keys} />
     ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
-      <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div><//>`}
+      <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div>
+      <p>${t('key_use', { address: `${location.origin}/ui/` })}</p><//>`}
     ${list?.length === 0 && html`<p class="muted">${t('keys_none')}</p>`}
     ${list?.length > 0 && html`<${DataTable} label=${t('settings_keys')} rows=${list} rowKey=${(key) => key.name} columns=${[
       { name: 'name', title: t('column_name') },
@@ -221,7 +222,7 @@ function NewKeyForm({ onCreated }) {
     <${Field} label=${t('key_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => change({ name: event.target.value })} />`}<//>
     <${Field} label=${t('key_right')}>${(id) => html`<select id=${id} value=${form.right} onChange=${(event) => change({ right: event.target.value })}>
       <option value="read">${t('right_read')}</option><option value="index">${t('right_index')}</option></select>`}<//>
-    <div class="field"><span>${t('key_folders')}</span>
+    <div class="field"><span>${t('key_folders')} <span class="muted">(${t('required')})</span></span>
       <ul class="chosen-folders">${form.folders.map((path) => html`<li key=${path}><${PathText} path=${path} />
         <${Button} icon="close" label=${`${t('remove')}: ${visibleText(path, true)}`} variant="plain" onClick=${() => change({ folders: form.folders.filter((folder) => folder !== path) })} /></li>`)}</ul>
       <div><${Button} icon="folder" onClick=${() => setChoosing(true)}>${t('setup_choose')}<//></div></div>

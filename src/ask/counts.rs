@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use crate::ask::asker::Asker;
 use crate::ask::index_state::SearchFolder;
 use crate::ask::search_legs::{begun_word_leg, keyword_leg};
+use crate::ask::terms;
 use crate::error::Result;
-use crate::model::{AskRequest, Counts, CountsRequest, FileId};
+use crate::model::{AskRequest, Counts, CountsRequest, FileFilter, FileId};
 
 /// Number of best matching chunks whose files are counted.
 const COUNTED_CHUNKS: usize = 10_000;
@@ -18,13 +19,18 @@ impl Asker {
     /// The request is invalid, or the index cannot be read.
     pub async fn counts(&self, request: CountsRequest) -> Result<Counts> {
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
+        if request.query.trim().is_empty() {
+            let filter = self.file_filter(&request.filters, folder.as_ref().map(SearchFolder::path))?;
+            return self.count_matching(filter).await;
+        }
         let question =
             AskRequest { query: request.query, filters: request.filters, words_only: true, ..AskRequest::default() };
         let question = self.plan(question, folder.as_ref().map(SearchFolder::path)).await?;
         if let Some(text) = question.text() {
             let files = self.allowed_files(&question.filter).await?;
-            let languages = self.languages.current(&self.catalog).await;
             let served = self.index.serving();
+            let files = terms::filter_files(&*served.store, &self.catalog, files, &question.terms).await?;
+            let languages = self.languages.current(&self.catalog).await;
             let (chunks, begun, names) = tokio::join!(
                 keyword_leg(&served, text, &languages, &files, COUNTED_CHUNKS),
                 begun_word_leg(&served, text, &files, COUNTED_CHUNKS),
@@ -38,7 +44,11 @@ impl Asker {
             let counts = crate::index::blocking(move || catalog.counts_of(&ids)).await?;
             return Ok(Counts { complete, ..counts });
         }
-        let (catalog, filter) = (self.catalog.clone(), question.filter);
+        self.count_matching(question.filter).await
+    }
+
+    async fn count_matching(&self, filter: FileFilter) -> Result<Counts> {
+        let catalog = self.catalog.clone();
         crate::index::blocking(move || catalog.counts(&filter)).await
     }
 }

@@ -407,7 +407,8 @@ async fn root_lists_paths_and_openapi_has_all() {
     for name in named.as_object().unwrap().keys() {
         let (method, path) = name.split_once(' ').unwrap();
         assert!(document["paths"][path][method.to_lowercase()].is_object(), "{name}");
-        if path != "/mcp" {
+        // The stream of the status has no end, and the test has no files of the page.
+        if !["/mcp", "/v1/status/events", "/ui/"].contains(&path) {
             let answered = bed.send(request(method, path, &[], Body::empty())).await;
             assert!(!matches!(answered.status, 404 | 405), "{name}: {}", answered.status);
         }

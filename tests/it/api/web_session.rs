@@ -175,6 +175,10 @@ fn key_for_a_folder_logs_in_and_sees_that_folder_only() {
     assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{found}");
     let counts = page_request(&world, "POST", "/v1/counts", Some(&session), &json!({"query": "harbour"})).json();
     assert_eq!(counts["total"], 1, "{counts}");
+    for (query, total) in [("", 1), ("+harbour", 1), ("+plan", 1), ("+note", 0), ("harbour +note", 0)] {
+        let counts = page_request(&world, "POST", "/v1/counts", Some(&session), &json!({"query": query})).json();
+        assert_eq!(counts["total"], total, "{query}: {counts}");
+    }
     let theirs = theirs.display().to_string();
     for (path, body) in [
         ("/v1/page", json!({"path": theirs})),

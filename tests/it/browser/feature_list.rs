@@ -210,8 +210,11 @@ fn page_picture(page: &Page) {
 }
 
 fn sheets_mails_archives(page: &Page) {
-    page.preview("budget cost centre ext:xlsx");
+    page.preview("orders Port of Skarvik gauges ext:xlsx");
     page.browser.wait_for("#preview table td");
+    let lefts = "return [...document.querySelector('#preview tbody tr').children].map((it) => it.getBoundingClientRect().left);";
+    let lefts: Vec<f64> = serde_json::from_value(page.script(lefts)).unwrap();
+    assert!(lefts.windows(2).all(|it| it[0] < it[1]), "each cell has its column: {lefts:?}");
     page.preview("credit note housings ext:eml");
     page.browser.wait_for_text("#preview", "bram.oskell@heronpike.example");
     page.preview("spare key Cinder Bay hut");
