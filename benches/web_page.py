@@ -60,7 +60,7 @@ class Browser:
     """Headless Chromium over WebDriver."""
 
     def __init__(self):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for line in self.driver.stdout:
             if "started successfully on port " in line:
                 self.session = f"http://127.0.0.1:{line.strip().rstrip('.').rsplit(' ', 1)[1]}/session"
@@ -91,6 +91,8 @@ class Browser:
             time.sleep(0.02)
 
     def close(self):
+        # Ends the browser too.
+        NO_PROXY.open(urllib.request.Request(self.session, method="DELETE")).read()
         self.driver.kill()
         shutil.rmtree(self.profile, ignore_errors=True)
 

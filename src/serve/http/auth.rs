@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
@@ -103,7 +103,10 @@ fn check_request(bridge: &HttpState, request: &Request) -> Result<Option<Caller>
         return Err((RejectionReason::MediaType, ErrorResponse::media_type()));
     }
     if ui::is_open_to_all(request.method(), path) {
-        limit_public(bridge, peer)?;
+        match *request.method() {
+            Method::POST => limit_public(bridge, peer)?,
+            _ => limit_files(bridge, peer)?,
+        }
         return Ok(None);
     }
     if let Some(session) = session.filter(|_| !request.headers().contains_key(header::AUTHORIZATION)) {
@@ -171,6 +174,13 @@ fn authenticate(bridge: &HttpState, request: &Request, peer: Peer) -> Result<Opt
         true => Ok(None),
         false => Err((RejectionReason::Key, ErrorResponse::unauthenticated())),
     }
+}
+
+/// Limits the rate of requests for files of the web page.
+fn limit_files(bridge: &HttpState, peer: Peer) -> Result<(), Rejection> {
+    let files = &bridge.page_files;
+    let admitted = files.admit(peer.address, Instant::now());
+    admitted.map_err(|wait| (RejectionReason::Rate, ErrorResponse::public_rate_limited(files.rate(), wait)))
 }
 
 /// Limits the rate of public requests: each is cheap, but clients without a key must not cause load.

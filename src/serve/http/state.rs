@@ -65,6 +65,8 @@ pub(crate) struct HttpState {
     pub(super) public_requests: TokenBucket,
     /// The files of the web page.
     pub(super) assets: Assets,
+    /// Counts requests for files of the web page by address.
+    pub(super) page_files: TokenBucket,
     /// Counts requests of the web page.
     pub(super) page_requests: SlidingWindow,
     /// Number of the TCP port, which is part of the name of session cookies.
@@ -97,6 +99,11 @@ const PUBLIC_REQUEST_BURST: u32 = 100;
 /// some 40 per second while a person types.
 const PAGE_REQUESTS_PER_MINUTE: u32 = 3_000;
 
+/// Maximum number of requests for files of the web page per second from one address, and at once: a page has some thirty
+/// files, which cost nothing to send, and a page that lacks one of them stays blank.
+const PAGE_FILES_PER_SECOND: u32 = 500;
+const PAGE_FILE_BURST: u32 = 3_000;
+
 pub(super) type SharedState = State<Arc<HttpState>>;
 pub(super) type CallerExtension = Extension<AuthorizedService>;
 pub(super) type Reply = Result<Response, ErrorResponse>;
@@ -120,6 +127,7 @@ impl HttpState {
             invalid_keys: SlidingWindow::new(MAX_INVALID_KEYS_PER_MINUTE),
             public_requests: TokenBucket::new(PUBLIC_REQUESTS_PER_SECOND, PUBLIC_REQUEST_BURST),
             assets: Assets::new(page),
+            page_files: TokenBucket::new(PAGE_FILES_PER_SECOND, PAGE_FILE_BURST),
             page_requests: SlidingWindow::new(PAGE_REQUESTS_PER_MINUTE),
             port,
             config: config.clone(),

@@ -147,6 +147,10 @@ fn files_of_the_page_cannot_be_framed_or_guessed() {
     let tag = page.header("etag").unwrap().to_string();
     let again = send(&world, "GET", "/ui/", &[("authorization", ""), ("if-none-match", &tag)], "");
     assert_eq!(again.status, 304);
+    // A page of thirty modules can be loaded many times at once.
+    for _ in 0..300 {
+        assert_eq!(send(&world, "GET", "/ui/main.js", &[("authorization", "")], "").status, 200);
+    }
     for view in ["status", "setup", "settings", "graph", "corpus"] {
         let same = send(&world, "GET", &format!("/ui/{view}?q=x"), &[("authorization", "")], "");
         assert_eq!(same.body, page.body, "{view}");
