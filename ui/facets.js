@@ -2,17 +2,21 @@
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { t } from './i18n.js';
-import { Chip, Message, formatBytes, formatDate, formatNumber, visibleText } from './components.js';
+import { Chip, Message, formatBytes, formatDate } from './components.js';
+import { languageName } from './components_views.js';
 
 const SHOWN_VALUES = 7;
 
+/** The filters of one value: the group of the counts and the parameter of the address. */
+const SINGLE_VALUES = { folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
+
 /** The parameters of the address that filter. */
-export const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'owner', 'similar'];
+export const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
 
 const listOf = (text) => (text ? text.split(',').filter(Boolean) : []);
 
 /** The filters of a request (`L0Filters`), or undefined if the address holds none. */
-export function filtersOf({ ext, after, before, size, owner }) {
+export function filtersOf({ ext, after, before, size, language, author, owner }) {
   const [minimum, maximum] = (size || '..').split('..');
   const filters = {
     extensions: ext ? listOf(ext).map((extension) => `.${extension}`) : undefined,
@@ -20,6 +24,8 @@ export function filtersOf({ ext, after, before, size, owner }) {
     modified_before: before || undefined,
     min_size: minimum ? Number(minimum) : undefined,
     max_size: maximum ? Number(maximum) : undefined,
+    language: language || undefined,
+    author: author || undefined,
     owner: owner || undefined,
   };
   const given = Object.entries(filters).filter(([, value]) => value !== undefined);
@@ -34,26 +40,20 @@ function toggled(group, value, params) {
       const next = chosen.includes(value) ? chosen.filter((item) => item !== value) : [...chosen, value];
       return { ext: next.join(',') };
     }
-    case 'folder': return { under: params.under === value ? '' : value };
     case 'date': {
       if (isActive(group, value, params)) return { after: '', before: '' };
       const [after, before] = value.split('..');
       return { after, before };
     }
-    case 'size': return { size: params.size === value ? '' : value };
-    case 'person': return { owner: params.owner === value ? '' : value };
-    default: return {};
+    default: return { [SINGLE_VALUES[group]]: isActive(group, value, params) ? '' : value };
   }
 }
 
 function isActive(group, value, params) {
   switch (group) {
     case 'type': return listOf(params.ext).includes(value);
-    case 'folder': return params.under === value;
     case 'date': return Boolean(params.after || params.before) && `${params.after || ''}..${params.before || ''}` === value;
-    case 'size': return params.size === value;
-    case 'person': return params.owner === value;
-    default: return false;
+    default: return params[SINGLE_VALUES[group]] === value;
   }
 }
 
@@ -84,16 +84,15 @@ export function useCounts(request, enabled, session) {
 function FacetGroup({ group, params, onChange }) {
   const [showAll, setShowAll] = useState(false);
   // One owner of all files is no choice.
-  if (!group.values.length || (group.name === 'person' && group.values.length < 2 && !params.owner)) return null;
+  if (!group.values.length || (group.name === 'owner' && group.values.length < 2 && !params.owner)) return null;
   const values = showAll ? group.values : group.values.slice(0, SHOWN_VALUES);
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
     <h2 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h2>
     <ul class="facet-values">
-      ${values.map(({ label, value, count }) => html`<li key=${value}>${group.name === 'language'
-        ? html`<span class="facet-plain"><bdi>${visibleText(label, true)}</bdi><span class="chip-count">${formatNumber(count)}</span></span>`
-        : html`<${Chip} label=${label} count=${count} active=${isActive(group.name, value, params)}
-            onClick=${() => onChange(toggled(group.name, value, params))} />`}</li>`)}
+      ${values.map(({ label, value, count }) => html`<li key=${value}>
+        <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count}
+          active=${isActive(group.name, value, params)} onClick=${() => onChange(toggled(group.name, value, params))} /></li>`)}
     </ul>
     ${group.values.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
       onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: group.values.length - SHOWN_VALUES })}</button>`}
@@ -135,6 +134,8 @@ export function activeFilters(params) {
   if (params.under) active.push({ label: t('filter_under', { name: baseName(params.under) }), icon: 'folder', without: { under: '' } });
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });
   if (params.size) active.push({ label: sizeLabel(params.size), icon: 'info', without: { size: '' } });
+  if (params.language) active.push({ label: languageName(params.language), icon: 'info', without: { language: '' } });
+  if (params.author) active.push({ label: t('filter_author', { name: params.author }), icon: 'star', without: { author: '' } });
   if (params.owner) active.push({ label: t('filter_owner', { name: params.owner }), icon: 'star', without: { owner: '' } });
   return active;
 }

@@ -5,7 +5,7 @@ import { t } from './i18n.js';
 import { Button, Dialog, Message, formatDate, visibleText } from './components.js';
 import { activeFilters } from './facets.js';
 
-const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'owner', 'lang', 'sort', 'similar'];
+const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'sort', 'similar'];
 
 /** The part of the address that makes up a search, as the text that is kept. */
 export function searchString(params) {

@@ -206,7 +206,7 @@ const HELP_KEYS = [
   ['Space', 'key_space'], ['n', 'key_next'], ['Shift+N', 'key_previous'], ['w', 'key_why'],
   ['Alt+↓', 'key_suggestions'], ['Home End', 'key_home_end'], ['?', 'key_help'],
 ];
-const HELP_OPERATORS = ['"…"', '+…', '-…', 'ext:pdf', 'name:', 'path:', 'lang:rust', 'after:2026-03', 'before:7d', 'size:>5MB', 'owner:anna'];
+const HELP_OPERATORS = ['"…"', '+…', '-…', 'ext:pdf', 'name:', 'path:', 'lang:rust', 'lang:de', 'author:anna', 'after:2026-03', 'before:7d', 'size:>5MB', 'owner:anna'];
 
 function HelpDialog({ onClose }) {
   return html`<${Dialog} title=${t('help_title')} onClose=${onClose} class="help-dialog">

@@ -5,7 +5,8 @@ import { filtersOf } from './facets.js';
 import { fileAsHit, hitKey } from './results.js';
 
 const TYPING_DELAY_MS = 30;
-const LIMITS = [50, 200, 1000];
+/** The parts in which a ranking is loaded: how many hits follow those that are there. */
+const PARTS = [50, 150, 400, 400];
 const FILE_PAGE = 500;
 const RECENT_FILES = 20;
 
@@ -32,7 +33,7 @@ async function loadFirst(request, signal) {
   const { source, filters } = request;
   if (source === 'files') return loadFiles(request, 0, FILE_PAGE, signal);
   if (source === 'recent') return loadFiles({}, 0, RECENT_FILES, signal);
-  const limit = LIMITS[0];
+  const limit = PARTS[0];
   if (source === 'similar') {
     const answer = await post('/v1/similar', { path: request.path, limit, filters }, { signal });
     return fromAnswer(answer, limit);
@@ -50,7 +51,7 @@ async function loadFirst(request, signal) {
 function fromAnswer(answer, limit) {
   return {
     hits: answer.hits, source: 'search', answer: answer.answer ?? null, warnings: answer.warnings || [],
-    latency: answer.stats?.latency_ms ?? null, done: answer.hits.length < limit, limit, total: answer.hits.length < limit ? answer.hits.length : null,
+    latency: answer.stats?.latency_ms ?? null, done: answer.hits.length < limit, ranked: limit, total: answer.hits.length < limit ? answer.hits.length : null,
   };
 }
 
@@ -64,23 +65,29 @@ async function loadFiles({ filters, root }, offset, limit, signal) {
   };
 }
 
-/** Loads the next part of a list, or the same search with a higher limit. */
+/** Loads the next part of a list or a ranking. */
 async function loadNext(request, state, signal) {
   if (state.source === 'files') {
     const next = await loadFiles(state.listRequest || request, state.hits.length, FILE_PAGE, signal);
     return { hits: [...state.hits, ...next.hits], done: next.done };
   }
-  const limit = LIMITS.find((value) => value > state.limit);
+  const limit = PARTS[PARTS.findIndex((_, at) => sumBefore(at) === state.ranked)];
+  const part = { limit, offset: state.ranked, filters: request.filters };
   const path = request.source === 'similar' ? '/v1/similar' : '/v1/search';
   const body = request.source === 'similar'
-    ? { path: request.path, limit, filters: request.filters }
-    : { query: request.query, limit, filters: request.filters, warehouse_root: request.root, words_only: request.wordsOnly || undefined };
+    ? { ...part, path: request.path }
+    : { ...part, query: request.query, warehouse_root: request.root, words_only: request.wordsOnly || undefined };
   const answer = await post(path, body, { signal });
-  // The hits that are shown stay where they are; the longer list only adds others below.
+  // Files that changed since the first part may come twice.
   const known = new Set(state.hits.map(hitKey));
   const hits = [...state.hits, ...answer.hits.filter((hit) => !known.has(hitKey(hit)))];
-  const done = answer.hits.length < limit || limit === LIMITS.at(-1);
-  return { hits, limit, done, total: answer.hits.length < limit ? hits.length : state.total };
+  const ranked = state.ranked + limit;
+  const isLast = answer.hits.length < limit;
+  return { hits, ranked, done: isLast || ranked === sumBefore(PARTS.length), total: isLast ? hits.length : state.total };
+}
+
+function sumBefore(index) {
+  return PARTS.slice(0, index).reduce((sum, size) => sum + size, 0);
 }
 
 /**

@@ -40,6 +40,8 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
         min_size: filters.min_size,
         max_size: filters.max_size,
         owner: filters.owner.clone(),
+        language: filters.language.clone(),
+        author: filters.author.clone(),
         ..FileFilter::default()
     })
 }

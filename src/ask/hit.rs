@@ -230,8 +230,17 @@ fn reasoning(question: &Question, present: &[&str], fused: &FusedFile, standing:
 
 /// Describes the metadata filter in words; `None` if the question has none.
 fn describe_filter(question: &Question) -> Option<String> {
-    let L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner } =
-        question.plan.l0_filters.clone()?;
+    let L0Filters {
+        extensions,
+        path_glob,
+        modified_after,
+        modified_before,
+        min_size,
+        max_size,
+        owner,
+        language,
+        author,
+    } = question.plan.l0_filters.clone()?;
     let mut parts = Vec::new();
     parts.extend(Some(extensions.join(" ")).filter(|it| !it.is_empty()));
     parts.extend(path_glob);
@@ -241,5 +250,7 @@ fn describe_filter(question: &Question) -> Option<String> {
     parts.extend(min_size.map(|it| format!("at least {it} bytes")));
     parts.extend(max_size.map(|it| format!("at most {it} bytes")));
     parts.extend(owner.map(|it| format!("owned by {it}")));
+    parts.extend(language.map(|it| format!("in the language {it}")));
+    parts.extend(author.map(|it| format!("from {it}")));
     (!parts.is_empty()).then(|| format!("meets the filter: {}", parts.join(", ")))
 }

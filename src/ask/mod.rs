@@ -53,7 +53,7 @@ use crate::ask::answer_events::Events;
 use crate::ask::hit::SearchOutcome;
 use crate::ask::index_state::SearchFolder;
 use crate::ask::model_rerank::RERANKED_HITS;
-use crate::ask::question::{Question, checked_limit};
+use crate::ask::question::{HitRange, Question};
 use crate::ask::terms::Terms;
 use crate::error::Result;
 use crate::index::ServingTable;
@@ -107,15 +107,20 @@ impl Asker {
 
     async fn answer_request(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
+        let range = HitRange::new(request.limit, request.offset)?;
+        // What is added to the best hits belongs to the first part of a ranking alone.
+        let (is_first, summarize) = (range.offset == 0, summarize && range.offset == 0);
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
         let first = self.plan_and_search(&served, request, folder.as_ref().map(SearchFolder::path));
         // Waits for both futures before it sends the first event: `read_index_state` fails if the caller may not search the
         // folder, and then neither the plan nor a hit may be sent.
         let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
+        range.cut(&mut outcome.hits);
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.search_hits())).await;
-        if !question.is_listing()
+        if is_first
+            && !question.is_listing()
             && !question.words_only
             && self.run_l2_skills(&served, &question, &mut outcome).await?
         {
@@ -180,7 +185,7 @@ impl Asker {
 
     /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
-        let limit = checked_limit(request.limit)?;
+        let limit = HitRange::new(request.limit, request.offset)?.ranked();
         let (explain, words_only) = (request.explain, request.words_only);
         let mut warnings = Vec::new();
         // A request may ask for a stricter privacy mode than the configuration, never for a laxer one.

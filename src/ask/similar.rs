@@ -11,7 +11,7 @@ use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, Weights};
 use crate::ask::hit::{self, RankedHit};
 use crate::ask::index_state::SearchFolder;
-use crate::ask::question::{Question, checked_limit};
+use crate::ask::question::{HitRange, Question};
 use crate::ask::retrieve::MAX_SEARCH_RETRIES;
 use crate::ask::search_legs::LEG_DEPTH;
 use crate::error::{Error, ErrorCode, Result};
@@ -28,7 +28,7 @@ impl Asker {
     /// The file is not indexed, a filter is invalid, or the index cannot be read.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         let begun = Instant::now();
-        let limit = checked_limit(request.limit)?;
+        let range = HitRange::new(request.limit, request.offset)?;
         let record = self.indexed_record(&parse_path(&request.path)).await?;
         let name = hit::shown_path(&record, None);
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
@@ -54,13 +54,14 @@ impl Asker {
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),
-            limit,
+            limit: range.ranked(),
             reranked_hits: 0,
             explain: false,
             words_only: false,
         };
         let (found, merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
         let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();
+        range.cut(&mut hits);
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }

@@ -182,7 +182,9 @@ fn known_values(counts: Counts) -> KnownValues {
                 known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect();
             }
             "folder" => known.folders = values.map(|it| (it.label, it.count)).collect(),
-            "person" => known.owners = values.map(|it| (it.value, it.count)).collect(),
+            "language" => known.languages = values.map(|it| (it.value, it.count)).collect(),
+            "person" => known.authors = values.map(|it| (it.value, it.count)).collect(),
+            "owner" => known.owners = values.map(|it| (it.value, it.count)).collect(),
             _ => (),
         }
     }

@@ -7,7 +7,7 @@ use crate::planner::file_types;
 const MAX_ITEMS: usize = 10;
 
 /// The operators with a value, as [`crate::planner::syntax`] parses them, each with its meaning.
-const OPERATORS: [(&str, &str); 8] = [
+const OPERATORS: [(&str, &str); 9] = [
     ("ext:", "extension: ext:pdf,md"),
     ("name:", "file name, or a part of it: name:budget"),
     ("path:", "folder or path: path:contracts"),
@@ -15,7 +15,8 @@ const OPERATORS: [(&str, &str); 8] = [
     ("before:", "changed before: before:2025"),
     ("size:", "size: size:>5MB, size:1MB..2MB"),
     ("owner:", "user who owns the file"),
-    ("lang:", "programming language: lang:rust"),
+    ("author:", "sender of a mail, author of a document"),
+    ("lang:", "language: lang:de, lang:rust"),
 ];
 
 /// Values of the operators for dates.
@@ -44,6 +45,10 @@ pub struct KnownValues {
     pub folders: Vec<KnownValue>,
     /// Names of owners.
     pub owners: Vec<KnownValue>,
+    /// Senders and authors.
+    pub authors: Vec<KnownValue>,
+    /// Codes of languages.
+    pub languages: Vec<KnownValue>,
 }
 
 /// The word before the cursor, in parts.
@@ -75,7 +80,7 @@ fn typed_word(request: &CompleteRequest) -> TypedWord<'_> {
 
 /// Returns whether the completions depend on the indexed files.
 pub fn needs_values(request: &CompleteRequest) -> bool {
-    matches!(typed_word(request).key.as_deref(), Some("ext" | "path" | "owner"))
+    matches!(typed_word(request).key.as_deref(), Some("ext" | "path" | "owner" | "author" | "from" | "lang"))
 }
 
 /// Returns the completions of the word before the cursor.
@@ -118,9 +123,13 @@ fn values_of(key: &str, begun: &str, known: &KnownValues) -> Vec<Suggestion> {
         "ext" => counted(&known.extensions),
         "path" => counted(&known.folders),
         "owner" => counted(&known.owners),
+        "author" | "from" => counted(&known.authors),
         "after" | "before" => fixed(&DATES),
         "size" => fixed(&SIZES),
-        "lang" => file_types::language_names().map(|it| (it.to_string(), String::new())).collect(),
+        "lang" => {
+            let programming = file_types::language_names().map(|it| (it.to_string(), String::new()));
+            counted(&known.languages).into_iter().chain(programming).collect()
+        }
         _ => Vec::new(),
     };
     let fits = values.into_iter().filter(|it| it.0.to_lowercase().starts_with(&begun) && it.0 != begun);
@@ -145,6 +154,8 @@ mod tests {
             extensions: vec![("pdf".into(), 9), ("png".into(), 2), ("md".into(), 1)],
             folders: vec![("Old Papers".into(), 3)],
             owners: vec![("ada".into(), 1)],
+            authors: vec![("Ada Lane <ada@example.org>".into(), 4)],
+            languages: vec![("de".into(), 5)],
         };
         let cursor = text.find('|').unwrap();
         let position = text[..cursor].encode_utf16().count() as u32;
@@ -157,7 +168,7 @@ mod tests {
 
     #[test]
     fn operators_and_values_complete_the_word_before_the_cursor() {
-        let cases: [(&str, &str, &[&str]); 9] = [
+        let cases: [(&str, &str, &[&str]); 11] = [
             ("lease ex|", "ex", &["ext:"]),
             ("lease ext:p|", "p", &["pdf", "png"]),
             ("ext:pdf,m| lease", "m", &["md"]),
@@ -167,6 +178,8 @@ mod tests {
             ("lease |", "", &[]),
             ("http://x|", "//x", &[]),
             ("owner:|", "", &["ada"]),
+            ("from:ada|", "ada", &["\"Ada Lane <ada@example.org>\""]),
+            ("lang:d|", "d", &["de", "dart"]),
         ];
         for (text, replaced, items) in cases {
             let items = items.iter().map(|it| it.to_string()).collect();

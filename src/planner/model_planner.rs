@@ -226,6 +226,7 @@ impl DraftFilters {
             min_size: self.min_size,
             max_size: self.max_size,
             owner: filled(self.owner),
+            ..L0Filters::default()
         }
     }
 }

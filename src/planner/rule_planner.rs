@@ -136,6 +136,8 @@ pub(super) fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L
         min_size: syntax.min_size,
         max_size: syntax.max_size,
         owner: syntax.owner.clone(),
+        language: syntax.language.map(|it| it.code().to_string()),
+        author: syntax.author.clone(),
     })
 }
 
@@ -154,6 +156,8 @@ pub(super) fn override_filters(below: L0Filters, above: L0Filters) -> L0Filters 
         extensions: if above.extensions.is_empty() { below.extensions } else { above.extensions },
         path_glob: above.path_glob.or(below.path_glob),
         owner: above.owner.or(below.owner),
+        language: above.language.or(below.language),
+        author: above.author.or(below.author),
     }
 }
 

@@ -8,14 +8,17 @@
 //! | `ext:pdf`, `ext:pdf,md` | extension |
 //! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
 //! | `path:contracts`, `path:a/**/b` | path below the root: part of it, or a glob |
-//! | `lang:rust` | programming language, by extension |
+//! | `lang:rust`, `lang:de`, `lang:german` | programming language, by extension; language of most passages |
 //! | `after:2024-03`, `before:7d` | modified at or after, or before: a date, or days, weeks, months or years ago |
 //! | `size:>5MB`, `size:<10k`, `size:1MB..2MB` | bytes in units of 1024, bounds included |
 //! | `owner:anna` | user name or number |
+//! | `author:anna`, `from:anna@example.org` | sender of a mail, author of a document |
 //!
 //! A file matches any of several values of one operator (`ext:pdf ext:md`), but must match all different operators. Values
 //! with blanks are quoted. These are not operators: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a
 //! lone `-`, options (`--flag`), addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
+
+use vic_words::Language;
 
 use crate::error::Error;
 use crate::planner::file_types;
@@ -50,6 +53,10 @@ pub struct Operators {
     pub max_size: Option<u64>,
     /// Name or numeric id of the user who owns the file.
     pub owner: Option<String>,
+    /// Value of `lang:` that is a natural language.
+    pub language: Option<Language>,
+    /// Value of `author:` or `from:`: words of the name or address of a sender or author.
+    pub author: Option<String>,
     /// The question without operators; the words of `phrases` and `must` stay where they were.
     pub free_text: String,
     /// Errors of operators with an invalid value. The planner rejects the question with the first error.
@@ -60,7 +67,7 @@ pub struct Operators {
 /// files that answer it rarely have all of them word for word.
 const MAX_WORDS_BESIDE_PHRASES: usize = 10;
 
-const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
+const KEYS: [&str; 10] = ["ext", "path", "name", "after", "before", "size", "owner", "lang", "author", "from"];
 
 /// Parses the operators of a question. Never fails: see [`Operators::problems`].
 pub fn parse(text: &str) -> Operators {
@@ -171,6 +178,7 @@ impl Operators {
             "path" => self.paths.push(value.trim_matches('/').to_string()),
             "name" => self.names.push(value),
             "owner" => self.owner = Some(value),
+            "author" | "from" => self.author = Some(value),
             "after" => self.after = Some(value),
             _ => self.before = Some(value),
         }
@@ -194,9 +202,14 @@ impl Operators {
             self.langs.push(name);
             return Ok(());
         }
+        if let Some(language) = Language::from_name(&name) {
+            self.language = Some(language);
+            return Ok(());
+        }
         let known = file_types::language_names().collect::<Vec<_>>().join(", ");
-        Err(Error::invalid(format!("`lang:{value}` is not a known programming language"))
-            .hint(format!("only programming languages can be searched: {known}")))
+        let codes = Language::ALL.map(Language::code).join(", ");
+        Err(Error::invalid(format!("`lang:{value}` is not a known language"))
+            .hint(format!("programming languages: {known}; languages of texts: {codes}")))
     }
 
     fn set_size(&mut self, value: &str) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Validates query plans made by a caller or a model. Pure functions.
 
 use chrono::{DateTime, Utc};
+use vic_words::Language;
 
 use crate::error::{Error, Result};
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
@@ -51,7 +52,7 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
     Ok(())
 }
 
-/// Checks the extensions, glob, dates, sizes and owner of metadata filters.
+/// Checks the extensions, glob, dates, sizes, owner, language and author of metadata filters.
 ///
 /// # Errors
 /// As [`validate`].
@@ -85,10 +86,22 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
     {
         return Err(Error::invalid(format!("`min_size` {least} is larger than `max_size` {most}")));
     }
-    if filters.owner.as_ref().is_some_and(|it| it.trim().is_empty() || it.contains(char::is_control)) {
-        return Err(Error::invalid("`owner` is empty or has control characters"));
+    for (name, value) in [("owner", &filters.owner), ("author", &filters.author)] {
+        if value.as_ref().is_some_and(|it| it.trim().is_empty() || it.contains(char::is_control)) {
+            return Err(Error::invalid(format!("`{name}` is empty or has control characters")));
+        }
     }
-    Ok(())
+    match &filters.language {
+        Some(code) if Language::from_code(code).is_none() => {
+            Err(Error::invalid(format!("`language` has the unknown code `{code}`")).hint(language_hint()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lists the codes of the languages that vic tells apart.
+fn language_hint() -> String {
+    format!("use one of: {}", Language::ALL.map(Language::code).join(", "))
 }
 
 fn check_one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
@@ -161,6 +174,8 @@ mod tests {
             ("l0_filters", json!({ "extensions": vec![".a"; MAX_EXTENSIONS + 1] }), "1000"),
             ("l0_filters", json!({ "extensions": ["."] }), "extensions"),
             ("l0_filters", json!({ "owner": " " }), "owner"),
+            ("l0_filters", json!({ "author": "" }), "author"),
+            ("l0_filters", json!({ "language": "xx" }), "language"),
         ] {
             let error = check(field, value).unwrap_err();
             assert!(error.message.contains(named), "{error}");

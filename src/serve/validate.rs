@@ -31,8 +31,17 @@ pub(crate) fn ask(request: &AskRequest) -> Result<()> {
 }
 
 /// Names of the fields of filters and query plans whose values can be invalid.
-const FILTER_FIELDS: &[&str] =
-    &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
+const FILTER_FIELDS: &[&str] = &[
+    "extensions",
+    "path_glob",
+    "modified_after",
+    "modified_before",
+    "min_size",
+    "max_size",
+    "owner",
+    "language",
+    "author",
+];
 const PLAN_FIELDS: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
 
 fn check_plan(plan: &QueryPlan) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::store::backend::{
 use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
 use crate::store::recovery::INDEX_CACHE_BYTES;
-use crate::store::{fsync, indexes, maintenance, manifests, purge, queries, schema};
+use crate::store::{fsync, indexes, maintenance, manifests, prefix_search, purge, queries, schema};
 
 /// The tables of LanceDB in one directory.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Store for LanceStore {
 
     async fn chunks_with_prefix(&self, prefix: &str, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         let _reading = self.version_pins.pin();
-        queries::prefix_search(self, prefix, files, limit).await.map(|it| retain_files(files, it))
+        prefix_search::prefix_search(self, prefix, files, limit).await.map(|it| retain_files(files, it))
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {

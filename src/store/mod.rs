@@ -19,6 +19,7 @@ mod lance_backend;
 mod queries;
 mod manifests;
 mod recovery;
+mod prefix_search;
 mod purge;
 mod version_pins;
 mod schema;

@@ -131,40 +131,6 @@ pub(super) async fn similar_term_search(
     files: &FileSet,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
-    near_term_search(store, term, (MAX_TERM_EDITS, 1), files, limit).await
-}
-
-/// Returns by how many characters a term may be longer than its beginning. The automaton of the library compares the whole
-/// term, and takes at most 10,000 states, 3 ms for these numbers and 11 ms for five letters.
-fn longest_ending(letters: usize) -> u32 {
-    match letters {
-        0..=4 => 6,
-        5 => 4,
-        6 => 3,
-        _ => 2,
-    }
-}
-
-/// Returns up to `limit` chunks with a term that begins with `prefix` and has a few more characters.
-pub(super) async fn prefix_search(
-    store: &LanceStore,
-    prefix: &str,
-    files: &FileSet,
-    limit: usize,
-) -> Result<Vec<LegHit>> {
-    let letters = prefix.chars().count();
-    near_term_search(store, prefix, (longest_ending(letters), letters as u32), files, limit).await
-}
-
-/// Returns up to `limit` chunks with a term that differs from `term` in at most `edits` characters, but not in the first
-/// `same` ones.
-async fn near_term_search(
-    store: &LanceStore,
-    term: &str,
-    (edits, same): (u32, u32),
-    files: &FileSet,
-    limit: usize,
-) -> Result<Vec<LegHit>> {
     let filter = match filter_scope(store, files) {
         FilterScope::None => return Ok(Vec::new()),
         FilterScope::All => None,
@@ -172,9 +138,9 @@ async fn near_term_search(
     };
     let query = MatchQuery::new(term.to_owned())
         .with_column(Some(term_column(store).to_owned()))
-        .with_fuzziness(Some(edits))
+        .with_fuzziness(Some(MAX_TERM_EDITS))
         .with_max_expansions(MAX_SIMILAR_TERMS)
-        .with_prefix_length(same);
+        .with_prefix_length(1);
     run_full_text_query(store, query.into(), filter, limit).await
 }
 

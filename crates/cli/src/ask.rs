@@ -65,6 +65,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         privacy_mode: args.privacy_mode,
         warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
+        offset: None,
         filters: args.filter.l0(),
         explain: args.explain,
         words_only: false,

@@ -30,6 +30,12 @@ pub(crate) struct FilterArgs {
     /// Only files of this user (name or number)
     #[arg(long)]
     owner: Option<String>,
+    /// Only files in this language (code of ISO 639-1, e.g. `de`)
+    #[arg(long, value_name = "CODE")]
+    language: Option<String>,
+    /// Only mails of this sender and documents of this author
+    #[arg(long, value_name = "NAME")]
+    author: Option<String>,
 }
 
 impl FilterArgs {
@@ -44,6 +50,8 @@ impl FilterArgs {
             min_size: self.min_size,
             max_size: self.max_size,
             owner: self.owner,
+            language: self.language,
+            author: self.author,
         }
     }
 
@@ -64,6 +72,8 @@ impl FilterArgs {
             min_size: self.min_size,
             max_size: self.max_size,
             owner: self.owner,
+            language: self.language,
+            author: self.author,
             ..FileFilter::default()
         })
     }
@@ -91,6 +101,8 @@ mod tests {
             min_size: Some(1),
             max_size: Some(2),
             owner: Some("ada".into()),
+            language: Some("de".into()),
+            author: Some("anna".into()),
         };
         let l0 = args.clone().l0();
         assert_eq!(l0.extensions, [".pdf", ".md", ".txt"]);
@@ -98,6 +110,7 @@ mod tests {
         let filter = args.file_filter().unwrap();
         assert_eq!(filter.extensions, ["pdf", "md", "txt"]);
         assert_eq!(filter.modified_after_ns, Some(1_777_593_600_000_000_000));
+        assert_eq!((filter.language, filter.author), (l0.language, l0.author));
         assert_eq!((filter.path_glob, filter.min_size, filter.max_size), (l0.path_glob, l0.min_size, l0.max_size));
     }
 }

@@ -35,6 +35,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         path,
         warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
+        offset: None,
         filters: args.filter.l0(),
     };
     let response = client.similar(request).await?;

@@ -81,6 +81,11 @@ impl Language {
         Language::ALL.into_iter().find(|it| it.code() == code)
     }
 
+    /// Returns the language with this code or English name, in lower case: `de` or `german`.
+    pub fn from_name(name: &str) -> Option<Language> {
+        Language::ALL.into_iter().find(|it| it.code() == name || format!("{it:?}").eq_ignore_ascii_case(name))
+    }
+
     pub(crate) fn bit(self) -> u32 {
         1 << self as u32
     }

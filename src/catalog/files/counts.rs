@@ -1,4 +1,4 @@
-//! Counts of files by type, folder, date, size, language and owner, for the filters of the web page.
+//! Counts of files by type, folder, date, size, language, author and owner, for the filters of the web page.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use chrono::{DateTime, Datelike, Local, NaiveDate};
 use rusqlite::{Row, params_from_iter};
 
 use crate::catalog::Catalog;
+use crate::catalog::files::authors;
 use crate::catalog::files::filter::Condition;
 use crate::catalog::files::roots::load_roots;
 use crate::catalog::files::row::path_from_bytes;
@@ -33,11 +34,12 @@ struct Tally {
     months: BTreeMap<(i32, u32), u64>,
     sizes: [u64; SIZES.len() + 1],
     languages: HashMap<String, u64>,
+    authors: HashMap<String, u64>,
     owners: HashMap<u32, u64>,
 }
 
 /// The columns that [`Tally::add`] reads.
-const COLUMNS: &str = "root_id, path, extension, modified_ns, size, uid, language";
+const COLUMNS: &str = "root_id, path, extension, modified_ns, size, uid, language, authors";
 
 /// The paths of the roots.
 type Roots = HashMap<RootId, PathBuf>;
@@ -105,6 +107,8 @@ impl Tally {
         *self.owners.entry(row.get(5)?).or_default() += 1;
         let language = row.get::<_, Option<String>>(6)?.filter(|it| !it.is_empty());
         language.into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
+        let authors = row.get::<_, Option<String>>(7)?.unwrap_or_default();
+        authors::split(&authors).for_each(|it| *self.authors.entry(it.to_string()).or_default() += 1);
         Ok(())
     }
 
@@ -130,7 +134,8 @@ impl Tally {
                 group("date", by_date(&self.months)),
                 group("size", by_size(&self.sizes)),
                 group("language", most_frequent(self.languages.into_iter().map(plain))),
-                group("person", most_frequent(owners)),
+                group("person", most_frequent(self.authors.into_iter().map(plain))),
+                group("owner", most_frequent(owners)),
             ],
         }
     }

@@ -9,6 +9,7 @@ use rusqlite::Transaction;
 use rusqlite::types::Value;
 
 use crate::catalog::database::DbError;
+use crate::catalog::files::authors;
 use crate::catalog::files::owners::Owners;
 use crate::catalog::files::roots::load_roots;
 use crate::catalog::files::row::{path_bytes, range_below, signed};
@@ -105,6 +106,8 @@ impl Condition {
         if let Some(owner) = &filter.owner {
             condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
         }
+        condition.and_some("language = ?", filter.language.clone().map(Value::from));
+        condition.and_some("instr(authors, ?) > 0", filter.author.as_deref().map(authors::needle).map(Value::from));
         if let Some(reason) = filter.reason {
             condition.and("reason = ?", vec![Value::Text(reason.name().into())]);
         }

@@ -1,5 +1,6 @@
 //! Table `files` of the catalog: rows, queries, state transitions, scans, file names and owners.
 
+pub(in crate::catalog) mod authors;
 pub(in crate::catalog) mod filter;
 mod counts;
 mod languages;

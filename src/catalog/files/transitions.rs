@@ -8,6 +8,7 @@ use vic_words::Language;
 
 use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
+use crate::catalog::files::authors;
 use crate::catalog::files::filter::path_condition;
 use crate::catalog::files::name_index;
 use crate::catalog::files::row::{RECORD_COLUMNS, UNKNOWN_CHANGED_NS, path_bytes, range_below, read_record, signed};
@@ -60,8 +61,8 @@ impl FileStamp {
 const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
-/// SQL assignments that store the names inside a file (attachments, archive members, sheets) and its mail dates.
-const SET_CONTENTS: &str = "inner_names = ?14, mail_first_ns = ?15, mail_last_ns = ?16";
+/// SQL assignments that store the names inside a file (attachments, archive members, sheets), its mail dates and authors.
+const SET_CONTENTS: &str = "inner_names = ?14, mail_first_ns = ?15, mail_last_ns = ?16, authors = ?17";
 
 /// The language of an indexed file with the same content, which has the hash `?8`.
 const SAME_CONTENT: &str = "SELECT language FROM files WHERE hash = ?8 AND deleted_ns IS NULL AND state = 'indexed' \
@@ -377,7 +378,8 @@ fn mark_file(
     let before = "SELECT inner_names FROM files WHERE id = ?1";
     let before: Option<Option<String>> =
         db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
-    let values = [&file.values()[..], values, params![inner, sent.0, sent.1]].concat();
+    let values =
+        [&file.values()[..], values, params![inner, sent.0, sent.1, authors::join(&contents.authors)]].concat();
     let marked = db.prepare_cached(sql)?.execute(&values[..])?;
     if marked > 0 && before.flatten() != inner {
         name_index::update_names(db, file.id)?;

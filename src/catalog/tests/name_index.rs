@@ -24,7 +24,7 @@ impl CatalogFixture {
 
     /// Marks a file as indexed with these names inside it.
     fn read(&self, file: &str, names: &[&str]) {
-        let contents = Contents { names: names.iter().map(|it| (*it).into()).collect(), sent_ns: None };
+        let contents = Contents { names: names.iter().map(|it| (*it).into()).collect(), ..Contents::default() };
         let mark = IndexedMark { contents, ..mark(&self.record(file).unwrap()) };
         assert_eq!(self.catalog.mark_indexed(&[mark]).unwrap(), 1);
     }
@@ -175,6 +175,7 @@ fn upgrade_fills_names_and_requeues_containers() {
     // Drops the columns that later formats added, if there are any.
     old.execute_batch("ALTER TABLE roots DROP COLUMN above").ok();
     old.execute_batch("DROP INDEX files_language; ALTER TABLE files DROP COLUMN language").ok();
+    old.execute_batch("ALTER TABLE files DROP COLUMN authors").ok();
     drop(old);
     let scene = CatalogFixture { catalog: Catalog::open(&path).unwrap(), ..scene };
     assert!(scene.find_named("heron").is_empty());
@@ -216,7 +217,7 @@ fn mail_filter_uses_sent_date() {
     let scene = CatalogFixture::new(&["old.eml", "box.mbox", "plain.eml"]);
     scene.scan();
     for (file, sent_ns) in [("old.eml", Some((5, 5))), ("box.mbox", Some((2, 9))), ("plain.eml", None)] {
-        let contents = Contents { names: Vec::new(), sent_ns };
+        let contents = Contents { sent_ns, ..Contents::default() };
         scene.catalog.mark_indexed(&[IndexedMark { contents, ..mark(&scene.record(file).unwrap()) }]).unwrap();
     }
     let within = |after, before| FileFilter {

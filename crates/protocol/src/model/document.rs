@@ -236,6 +236,38 @@ impl Document {
         }
         text
     }
+
+    /// Returns the senders of the messages, or the authors that the metadata names, each once and at most [`MAX_AUTHORS`].
+    pub fn authors(&self) -> Vec<String> {
+        let mut authors: Vec<String> = Vec::new();
+        for line in self.blocks.iter().filter(|it| it.kind == BlockKind::Metadata).flat_map(|it| it.text.lines()) {
+            for author in authors_in_line(line) {
+                if authors.len() < MAX_AUTHORS && !authors.iter().any(|it| it == author) {
+                    authors.push(author.to_string());
+                }
+            }
+        }
+        authors
+    }
+}
+
+/// Maximum number of authors of one file; a mailbox can have thousands of senders.
+pub const MAX_AUTHORS: usize = 200;
+
+/// Maximum length of an author in bytes; a longer text is no name.
+const MAX_AUTHOR_BYTES: usize = 200;
+
+/// Returns the authors that a line of metadata names.
+fn authors_in_line(line: &str) -> impl Iterator<Item = &str> {
+    let (key, value) = line.split_once(':').unwrap_or_default();
+    let key = key.trim().to_lowercase();
+    // A line `From:` without an address is in metadata other than that of mails.
+    let is_author = matches!(key.as_str(), "author" | "authors" | "creator" | "last_author")
+        || (key == "from" && value.contains('@'));
+    let value = value.trim().trim_matches(['[', ']']);
+    let separator = if value.contains(';') { ';' } else { ',' };
+    let names = value.split(separator).map(|it| it.trim().trim_matches(['"', '\''])).filter(|it| !it.is_empty());
+    names.filter(move |it| is_author && it.len() <= MAX_AUTHOR_BYTES)
 }
 
 /// Why a document could not be extracted.
@@ -317,6 +349,18 @@ impl Default for ExtractLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn authors_are_those_of_the_metadata_each_once() {
+        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
+        let blocks = vec![
+            block(BlockKind::Metadata, "Subject: Keys\nFrom: Ada Lane <ada@example.org>\nTo: ben@example.org"),
+            block(BlockKind::Paragraph, "author: nobody"),
+            block(BlockKind::Metadata, "from: Harbour\nauthor: Lane, Ada; Ben Oak\nauthors: [\"Cy\", Ben Oak]"),
+        ];
+        let document = Document { blocks, ..Document::default() };
+        assert_eq!(document.authors(), ["Ada Lane <ada@example.org>", "Lane, Ada", "Ben Oak", "Cy"]);
+    }
 
     #[test]
     fn anchor_place_names_page_line_sheet_and_cell() {

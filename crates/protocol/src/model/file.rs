@@ -128,21 +128,23 @@ impl FileRecord {
     }
 }
 
-/// Names of embedded items and send dates of a file, which are stored beside its text.
+/// Names of embedded items, send dates and authors of a file, which are stored beside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Names of attachments, archive members or sheets.
     pub names: Vec<String>,
     /// When the first and the last message in the file were sent, in nanoseconds since the epoch.
     pub sent_ns: Option<(i64, i64)>,
+    /// Senders of mails, or authors of a document, each once.
+    pub authors: Vec<String>,
 }
 
 impl Contents {
-    /// Copies names and dates from an extracted document.
+    /// Copies names, dates and authors from an extracted document.
     pub fn from_document(document: &Document) -> Contents {
         let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
         let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
-        Contents { names: document.names.clone(), sent_ns }
+        Contents { names: document.names.clone(), sent_ns, authors: document.authors() }
     }
 }
 
@@ -168,6 +170,10 @@ pub struct FileFilter {
     pub max_size: Option<u64>,
     /// Only files of this owner (user name or user id).
     pub owner: Option<String>,
+    /// Only files most of whose passages are in this language (code of ISO 639-1).
+    pub language: Option<String>,
+    /// Only files whose sender or author has these words in sequence, in any case.
+    pub author: Option<String>,
     /// Whether `modified_after_ns` and `modified_before_ns` apply to the send date of mail instead, if it is known.
     pub mail_dates: bool,
     /// Only files with named embedded items, e.g. mail with attachments.

@@ -69,6 +69,12 @@ pub struct L0Filters {
     /// User name or user id of the file's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// Code (ISO 639-1) of the language in which most passages of the file are, e.g. `de`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Name or mail address of the sender of a mail or the author of a document: words in sequence, in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
 }
 
 /// Maximum size of a glob in bytes; a longer one is rejected, because a compiled glob takes some hundred bytes of memory per
@@ -273,6 +279,9 @@ pub struct AskRequest {
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
+    /// Number of best hits to leave out, to get the next part of the same ranking; with `limit` at most 1000.
+    #[schemars(range(min = 0, max = 999))]
+    pub offset: Option<u32>,
     /// Filters to apply in addition to those that the librarian finds in the question.
     pub filters: L0Filters,
     /// Whether the metadata of each hit contains its rank and score in each ranked list, under the key `explain`.
@@ -309,6 +318,9 @@ pub struct SimilarRequest {
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
+    /// Number of best hits to leave out, to get the next part of the same ranking; with `limit` at most 1000.
+    #[schemars(range(min = 0, max = 999))]
+    pub offset: Option<u32>,
     /// Metadata filters that the files must match.
     pub filters: L0Filters,
 }

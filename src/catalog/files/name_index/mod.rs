@@ -15,6 +15,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
+use crate::catalog::files::authors;
 use crate::catalog::files::row::{path_from_bytes, search_name};
 use crate::error::Result;
 use crate::model::{Contents, FileId};
@@ -448,12 +449,15 @@ fn contains_phrase(name: &str, run: &[String]) -> bool {
 }
 
 fn load_contents(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Option<Contents>> {
-    let sql = "SELECT inner_names, mail_first_ns, mail_last_ns FROM files WHERE id = ?1 AND deleted_ns IS NULL";
+    let sql =
+        "SELECT inner_names, mail_first_ns, mail_last_ns, authors FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| {
         let names: Option<String> = row.get(0)?;
         let sent_ns = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
         let names = names.unwrap_or_default();
-        Ok(Contents { names: names.split(SEPARATOR).filter(|it| !it.is_empty()).map(String::from).collect(), sent_ns })
+        let names = names.split(SEPARATOR).filter(|it| !it.is_empty()).map(String::from).collect();
+        let authors = authors::split(&row.get::<_, Option<String>>(3)?.unwrap_or_default()).map(String::from).collect();
+        Ok(Contents { names, sent_ns, authors })
     };
     db.prepare_cached(sql)?.query_row([file], row).optional()
 }

@@ -12,6 +12,7 @@ impl From<model::AskRequest> for wire::AskRequest {
             privacy_mode: it.privacy_mode.map_or(0, WireEnum::encode),
             warehouse_root: it.warehouse_root,
             limit: it.limit,
+            offset: it.offset,
             filters: Some(it.filters.into()),
             explain: it.explain,
             words_only: it.words_only,
@@ -29,6 +30,7 @@ impl TryFrom<wire::AskRequest> for model::AskRequest {
             privacy_mode: WireEnum::decode(it.privacy_mode)?,
             warehouse_root: it.warehouse_root,
             limit: it.limit,
+            offset: it.offset,
             filters: it.filters.map(Into::into).unwrap_or_default(),
             explain: it.explain,
             words_only: it.words_only,
@@ -197,15 +199,21 @@ impl TryFrom<wire::AskEvent> for model::AskEvent {
 
 impl From<model::SimilarRequest> for wire::SimilarRequest {
     fn from(it: model::SimilarRequest) -> wire::SimilarRequest {
-        let model::SimilarRequest { path, warehouse_root, limit, filters } = it;
-        wire::SimilarRequest { path, warehouse_root, limit, filters: Some(filters.into()) }
+        let model::SimilarRequest { path, warehouse_root, limit, offset, filters } = it;
+        wire::SimilarRequest { path, warehouse_root, limit, offset, filters: Some(filters.into()) }
     }
 }
 
 impl From<wire::SimilarRequest> for model::SimilarRequest {
     fn from(it: wire::SimilarRequest) -> model::SimilarRequest {
-        let wire::SimilarRequest { path, warehouse_root, limit, filters } = it;
-        model::SimilarRequest { path, warehouse_root, limit, filters: filters.map(Into::into).unwrap_or_default() }
+        let wire::SimilarRequest { path, warehouse_root, limit, offset, filters } = it;
+        model::SimilarRequest {
+            path,
+            warehouse_root,
+            limit,
+            offset,
+            filters: filters.map(Into::into).unwrap_or_default(),
+        }
     }
 }
 

@@ -107,6 +107,8 @@ impl From<model::FileFilter> for wire::FileFilter {
             min_size: it.min_size,
             max_size: it.max_size,
             owner: it.owner,
+            language: it.language,
+            author: it.author,
             state: it.state.map_or(0, WireEnum::encode),
             reason: it.reason.map_or(0, WireEnum::encode),
         }
@@ -127,6 +129,8 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             min_size: it.min_size,
             max_size: it.max_size,
             owner: it.owner,
+            language: it.language,
+            author: it.author,
             state: WireEnum::decode(it.state)?,
             reason: WireEnum::decode(it.reason)?,
             // Leave the other conditions unset: only questions use them, so the wire message has no fields for them.

@@ -41,7 +41,7 @@ macro_rules! mirror {
 }
 
 mirror! {
-    L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner }
+    L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner, language, author }
     ResponseStats {
         pipeline, warehouse_root, db_path, latency_ms, embed_model, chunk_rows_indexed, unique_paths_in_index,
         l1_candidates_merged, hits_returned, hits_by_tier, filesystem_files_seen,

@@ -40,8 +40,9 @@ prop_compose! {
     fn filters()(
         extensions in texts(), path_glob in of(".{0,8}"), modified_after in of(".{0,8}"),
         modified_before in of(".{0,8}"), min_size in of(any::<u64>()), max_size in of(any::<u64>()), owner in of(".{0,8}"),
+        language in of(".{0,2}"), author in of(".{0,8}"),
     ) -> L0Filters {
-        L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner }
+        L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner, language, author }
     }
 }
 
@@ -263,9 +264,10 @@ proptest! {
     #[test]
     fn questions_round_trip(
         query in ".{0,20}", mode in of(privacy()), root in of("/.{0,8}"), limit in of(any::<u32>()), filters in filters(),
+        offset in of(any::<u32>()),
         explain in any::<bool>(), words_only in any::<bool>(), plan in of(plan()),
     ) {
-        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters, explain, words_only, plan };
+        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, offset, filters, explain, words_only, plan };
         check_round_trip::<AskRequest, wire::AskRequest>(it);
     }
 
@@ -320,6 +322,8 @@ fn files_documents_and_filters_round_trip() {
         min_size: Some(0),
         max_size: Some(9),
         owner: Some("ada".into()),
+        language: Some("de".into()),
+        author: Some("anna".into()),
         mail_dates: false,
         with_inner_names: false,
         state: Some(FileState::Pending),
@@ -335,6 +339,7 @@ fn greps_similars_and_audits_round_trip() {
         path: "/w/a.md".into(),
         warehouse_root: Some("/w".into()),
         limit: Some(3),
+        offset: Some(4),
         filters: filters.clone(),
     });
     check_round_trip::<GrepRequest, wire::GrepRequest>(GrepRequest {

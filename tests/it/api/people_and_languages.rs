@@ -1,0 +1,88 @@
+//! Tests of filters by language and author over HTTP and the command line, and of results in parts.
+
+use serde_json::{Value, json};
+
+use crate::support::harness::World;
+use crate::support::http_client::post;
+
+const MAIL: &str = "From: Zo\u{eb} Lane <zoe@example.org>\r\nTo: ben@example.org\r\nSubject: The mooring\r\n\
+                    Date: Mon, 02 Mar 2026 10:00:00 +0000\r\n\r\nThe mooring is paid until the end of the year.\r\n";
+const GERMAN: &str = "Der Liegeplatz ist bis zum Ende des Jahres bezahlt. Die Rechnung wurde nicht an uns geschickt, und \
+                      das ist der Grund, warum wir sie noch suchen. Mooring heisst auf Deutsch Liegeplatz.";
+const ENGLISH: &str = "The mooring of the second boat is not paid, and we do not know who will pay for it this year.";
+
+/// Makes a folder with an English mail, a German note and an English note, and indexes it.
+fn world() -> World {
+    let world = World::new().start();
+    world.write("mail/mooring.eml", MAIL);
+    world.write("notes/liegeplatz.md", GERMAN);
+    world.write("notes/second-boat.md", ENGLISH);
+    world.index();
+    world
+}
+
+fn names(answer: &Value) -> Vec<String> {
+    let mut names: Vec<String> = answer["hits"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"))
+        .iter()
+        .map(|it| it["metadata"]["name"].as_str().unwrap_or_default().to_string())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn language_and_author_filter_questions_lists_and_counts() {
+    let world = world();
+    let search = |body: Value| names(&post(&world, "/v1/search", &body).json());
+    assert_eq!(search(json!({"query": "mooring lang:de"})), ["liegeplatz.md"]);
+    assert_eq!(search(json!({"query": "mooring", "filters": {"language": "en"}})), ["mooring.eml", "second-boat.md"]);
+    for author in ["from:zoe", "author:\"Zo\u{eb} Lane\"", "from:zoe@example.org"] {
+        assert_eq!(search(json!({"query": format!("mooring {author}")})), ["mooring.eml"], "{author}");
+    }
+    assert!(search(json!({"query": "mooring author:ben"})).is_empty(), "a recipient is no author");
+    let refused = post(&world, "/v1/search", &json!({"query": "x", "filters": {"language": "klingon"}}));
+    assert_eq!((refused.status, refused.body.contains("klingon")), (400, true), "{}", refused.body);
+
+    let listed = world.ok(&["files", "--language", "de", "--format", "json"]);
+    assert!(listed.contains("liegeplatz.md") && !listed.contains("second-boat.md"), "{listed}");
+    let listed = world.ok(&["files", "--author", "zoe", "--format", "json"]);
+    assert!(listed.contains("mooring.eml") && !listed.contains("liegeplatz.md"), "{listed}");
+
+    let counts = post(&world, "/v1/counts", &json!({"query": "mooring"})).json();
+    let group = |name: &str| counts["groups"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+    let person =
+        json!([{"label": "Zo\u{eb} Lane <zoe@example.org>", "value": "Zo\u{eb} Lane <zoe@example.org>", "count": 1}]);
+    assert_eq!(group("person")["values"], person, "{counts}");
+    let languages: Vec<_> =
+        group("language")["values"].as_array().unwrap().iter().map(|it| it["value"].clone()).collect();
+    assert_eq!(languages, ["en", "de"], "{counts}");
+}
+
+#[test]
+fn parts_of_a_ranking_are_adjacent_and_complete() {
+    let world = World::new().start();
+    for number in 0..23 {
+        world.write(&format!("note-{number}.md"), format!("harbour {}", "word ".repeat(number)));
+    }
+    world.index();
+    for path in ["/v1/search", "/v1/ask"] {
+        let part = |offset: u32| {
+            let answer = post(&world, path, &json!({"query": "harbour", "limit": 10, "offset": offset})).json();
+            assert!(offset == 0 || answer["answer"].is_null(), "{answer}");
+            names(&answer)
+        };
+        let mut all = [part(0), part(10), part(20)].concat();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 23, "{path}: {all:?}");
+        assert!(part(30).is_empty());
+    }
+    let whole = post(&world, "/v1/similar", &json!({"path": world.files().join("note-1.md"), "limit": 20})).json();
+    let later =
+        post(&world, "/v1/similar", &json!({"path": world.files().join("note-1.md"), "limit": 10, "offset": 10}));
+    assert_eq!(later.json()["hits"].as_array().unwrap()[..], whole["hits"].as_array().unwrap()[10..]);
+    let beyond = post(&world, "/v1/search", &json!({"query": "harbour", "limit": 1000, "offset": 1}));
+    assert_eq!((beyond.status, beyond.body.contains("offset")), (400, true), "{}", beyond.body);
+}
