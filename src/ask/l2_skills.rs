@@ -50,7 +50,8 @@ impl Asker {
         if fresh.chunks.is_empty() {
             return Ok(false);
         }
-        let again = self.search_index(served, question).await?;
+        // Reranked once more: the model has not read the new text, and its order has decided which files the skills read.
+        let again = self.complete_search(question, self.search_index(served, question).await?).await?;
         outcome.hits = again.hits;
         outcome.merged = again.merged;
         outcome.word_weights = again.word_weights;

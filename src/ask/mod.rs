@@ -54,6 +54,7 @@ use crate::ask::hit::SearchOutcome;
 use crate::ask::index_state::SearchFolder;
 use crate::ask::model_rerank::RERANKED_HITS;
 use crate::ask::question::{HitRange, Question};
+use crate::ask::retrieve::FoundHits;
 use crate::ask::terms::Terms;
 use crate::error::Result;
 use crate::index::ServingTable;
@@ -153,13 +154,13 @@ impl Asker {
     ) -> Result<(Question, SearchOutcome)> {
         let may_widen = request.plan.is_none() && request.filters.extensions.is_empty();
         let mut question = self.plan(request, root).await?;
-        let mut outcome = self.search_planned(served, &question).await?;
+        let mut found = self.search_planned(served, &question).await?;
         let mut other = None;
-        if may_widen && outcome.hits.is_empty() {
+        if may_widen && found.outcome.hits.is_empty() {
             other = self.without_unknown_types(&question).await?;
         }
         if other.is_none() && !question.words_only {
-            let corrected = self.correct_typing_errors(served, &question, &outcome.hits).await;
+            let corrected = self.correct_typing_errors(served, &question, &found.outcome.hits).await;
             other = corrected.unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot look for typing errors in a question");
                 None
@@ -167,13 +168,14 @@ impl Asker {
         }
         if let Some(other) = other {
             question = other;
-            outcome = self.search_planned(served, &question).await?;
+            found = self.search_planned(served, &question).await?;
         }
+        let outcome = self.complete_search(&question, found).await?;
         Ok((question, outcome))
     }
 
     /// Lists files by metadata, searches by name (if no text is indexed), or searches the index.
-    async fn search_planned(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
+    async fn search_planned(&self, served: &ServingTable, question: &Question) -> Result<FoundHits> {
         if question.is_listing() {
             self.list_files(question).await
         } else if served.store.chunk_count() == 0 {

@@ -36,18 +36,28 @@ struct FusedLegs {
     warnings: Vec<String>,
 }
 
+/// What a search found, before [`Asker::complete_search`].
+#[derive(Default)]
+pub(super) struct FoundHits {
+    pub(super) outcome: SearchOutcome,
+    /// The files that name search found.
+    names: NameMatches,
+    /// Whether the text of files was searched, and not only names or metadata.
+    is_text_search: bool,
+}
+
 /// The vector of a question, computed once for all retries.
 type QueryVector = OnceCell<Result<Vec<f32>>>;
 
 impl Asker {
     /// Searches the index. Searches again if files were written meanwhile, because their old passages are gone, and their
     /// new passages may be the answer.
-    pub(super) async fn search_index(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
+    pub(super) async fn search_index(&self, served: &ServingTable, question: &Question) -> Result<FoundHits> {
         let asked = QueryVector::default();
         for _ in 0..MAX_SEARCH_RETRIES {
-            let (outcome, is_torn) = self.search_index_once(served, question, &asked).await?;
+            let (found, is_torn) = self.search_index_once(served, question, &asked).await?;
             if !is_torn {
-                return Ok(outcome);
+                return Ok(found);
             }
             tracing::debug!("files were written during a search: searching again");
         }
@@ -60,7 +70,7 @@ impl Asker {
         served: &ServingTable,
         question: &Question,
         asked: &QueryVector,
-    ) -> Result<(SearchOutcome, bool)> {
+    ) -> Result<(FoundHits, bool)> {
         let version = served.store.version();
         let files = self.allowed_files(&question.filter).await?;
         let files = terms::filter_files(&*served.store, &self.catalog, files, &question.terms).await?;
@@ -68,18 +78,43 @@ impl Asker {
         let (names, legs) = tokio::try_join!(self.search_names(question, &files), legs)?;
         let FusedLegs { mut fused, query, mut warnings } = legs;
         self.add_name_matches(served, question, query.as_deref(), &names, &mut fused).await?;
-        let mut merged = fused.len();
-        let PresentedHits { found: mut hits, is_stale: is_torn, word_weights } =
+        let merged = fused.len();
+        let PresentedHits { found: hits, is_stale, word_weights } =
             self.build_hits(served, question, fused, &mut warnings).await?;
-        // A search that is repeated is reranked once, at its end.
-        if !is_torn {
-            self.rerank_by_model(question, &mut hits, &mut warnings).await;
+        // With a similarity threshold or required terms, any write to the index makes the result stale, because files were
+        // left out before their passages were read.
+        let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
+        let is_torn = is_stale || (is_strict && served.store.version() != version);
+        let outcome = SearchOutcome { hits, merged, warnings, vector: query, word_weights };
+        Ok((FoundHits { outcome, names, is_text_search: true }, is_torn))
+    }
+
+    /// Completes what a search found: reranks the hits by a model, adds files without text, keeps the best hits up to the
+    /// limit, and annotates them with the names that match. A question may be searched several times; only what the last
+    /// search found is completed, because a reranker takes long.
+    pub(super) async fn complete_search(&self, question: &Question, found: FoundHits) -> Result<SearchOutcome> {
+        let FoundHits { mut outcome, names, is_text_search } = found;
+        if is_text_search {
+            self.rerank_by_model(question, &mut outcome.hits, &mut outcome.warnings).await;
+            self.insert_files_without_text(question, &names, &mut outcome).await?;
         }
-        let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
-        let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
-        merged += unread.len();
-        // Inserts files found by name according to their score, but after the best passage if that has every word of the
-        // question.
+        outcome.hits.truncate(question.limit);
+        self.annotate_names(&names, &mut outcome.hits).await?;
+        Ok(outcome)
+    }
+
+    /// Inserts files without text that were found by name according to their score, but after the best passage if that has
+    /// every word of the question.
+    async fn insert_files_without_text(
+        &self,
+        question: &Question,
+        names: &NameMatches,
+        outcome: &mut SearchOutcome,
+    ) -> Result<()> {
+        let hits = &mut outcome.hits;
+        let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, hits);
+        let unread = self.hits_without_text(question, names, hits.len(), speaks).await?;
+        outcome.merged += unread.len();
         let best = hits.first().and_then(|it| it.evidence.as_deref());
         let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {
@@ -87,13 +122,7 @@ impl Asker {
             let at = at.max(usize::from(speaks && says_all));
             hits.insert(at, found);
         }
-        hits.truncate(question.limit);
-        self.annotate_names(&names, &mut hits).await?;
-        // With a similarity threshold or required terms, any write to the index makes the result stale, because files were
-        // left out before their passages were read.
-        let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
-        let is_torn = is_torn || (is_strict && served.store.version() != version);
-        Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
+        Ok(())
     }
 
     /// Runs keyword and vector search in parallel, then adds the cosines of chunks that only the keyword search found.
@@ -188,25 +217,24 @@ impl Asker {
     }
 
     /// Lists files by metadata, newest first unless the question asks for the oldest, for a question without search text.
-    pub(super) async fn list_files(&self, question: &Question) -> Result<SearchOutcome> {
+    pub(super) async fn list_files(&self, question: &Question) -> Result<FoundHits> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let is_oldest = question.plan.date_order == Some(DateOrder::Oldest);
         let list = move || if is_oldest { catalog.oldest(&filter, limit) } else { catalog.search(&filter, limit, 0) };
         let (records, total) = crate::index::blocking(list).await?;
-        let mut hits: Vec<RankedHit> = records.iter().map(|record| hit::from_listing(question, record)).collect();
-        self.annotate_names(&NameMatches::default(), &mut hits).await?;
-        Ok(SearchOutcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..SearchOutcome::default() })
+        let hits: Vec<RankedHit> = records.iter().map(|record| hit::from_listing(question, record)).collect();
+        let merged = usize::try_from(total).unwrap_or(usize::MAX);
+        let outcome = SearchOutcome { hits, merged, ..SearchOutcome::default() };
+        Ok(FoundHits { outcome, ..FoundHits::default() })
     }
 
     /// Finds files by name only; used while no text is indexed.
-    pub(super) async fn search_by_name(&self, question: &Question) -> Result<SearchOutcome> {
+    pub(super) async fn search_by_name(&self, question: &Question) -> Result<FoundHits> {
         let files = self.allowed_files(&question.filter).await?;
         let names = self.search_names(question, &files).await?;
-        let mut hits = self.hits_by_name(question, &names, 0.0).await?;
-        let merged = hits.len();
-        hits.truncate(question.limit);
-        self.annotate_names(&names, &mut hits).await?;
+        let hits = self.hits_by_name(question, &names, 0.0).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
-        Ok(SearchOutcome { merged, hits, warnings: vec![warning], ..SearchOutcome::default() })
+        let outcome = SearchOutcome { merged: hits.len(), hits, warnings: vec![warning], ..SearchOutcome::default() };
+        Ok(FoundHits { outcome, names, is_text_search: false })
     }
 }

@@ -64,6 +64,19 @@ fn server_orders_hits_and_places_keep_scores() {
 }
 
 #[test]
+fn corrected_question_is_judged_once() {
+    let server = Server::start(judge);
+    let world = World::new().with("VIC_WATCH", "0").with("VIC_RERANK_URL", &server.address);
+    let world = world.with("VIC_RERANK_MODEL", "judge").with("VIC_RERANK_MS", "5000").start();
+    world.write("agreement.md", "The harbour office receives the agreement in May.");
+    write_files(&world);
+    let answer = world.json(&["ask", "agreemant of the keeper at the lighthouse"]);
+    assert!(answer["warnings"].to_string().contains("searched for `agreement`"), "{answer}");
+    assert_eq!(paths(&answer)[0], "keeper.md", "{answer}");
+    assert_eq!(server.requests_at("/v1/rerank").len(), 1, "{answer}");
+}
+
+#[test]
 fn failing_reranker_costs_no_answer() {
     let slow = Server::start(|request| {
         let mut steps = vec![Step::Wait(Duration::from_secs(20))];
