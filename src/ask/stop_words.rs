@@ -3,7 +3,8 @@
 
 use crate::text::function_words::{self, Language};
 
-/// Words by which users ask, and by which passages introduce a quote.
+/// Words by which users ask, and by which passages introduce a quote. The rules of agents have another list, because they
+/// search names, which have no quotes.
 const REQUEST_WORDS: &[&str] = &["please", "tell", "find", "show", "give", "know", "say", "says", "said"];
 
 /// Pronouns of these languages: a sentence that begins with one refers to the sentence before it.

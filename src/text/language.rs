@@ -37,7 +37,9 @@ const SCRIPTS: [(char, char, &str); 20] = [
     ('\u{ac00}', '\u{d7af}', "ko"),
 ];
 
-/// Frequent function words of the languages that share a script with others.
+/// Frequent function words of the languages that share a script with others. Not those of `vic_words`: a count is compared
+/// with that of every other language, so each list has about equally many of the most frequent words, and languages without
+/// stems, such as Czech or Persian, have one too.
 const FUNCTION_WORDS: [(&str, &str); 21] = [
     ("ar", "في من على إلى أن التي الذي هذا هذه عن كان ما لا مع أو قد بعد"),
     ("bg", "на и да се за от в е са не това които като по със или"),

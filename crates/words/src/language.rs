@@ -1,6 +1,6 @@
 //! The languages whose words are stemmed, and how a text tells its language.
 
-use crate::stop_words::languages_of;
+use crate::function_words::languages_of;
 
 /// A language with function words or stems of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,19 +8,22 @@
 //! 3. [`Language::detect`] tells the language of a passage by its function words, and [`passage_terms`] leaves these out and
 //!    reduces the other words to the stems of that language.
 //!
+//! One list has the function words of all languages, those of passages and those of questions ([`question_function_words`]).
+//!
 //! A question is too short to tell its language surely, so [`question_terms`] returns the stems of all languages.
 //!
 //! All functions are pure and take time linear in the length of the text.
 
 mod folding;
+mod function_words;
 mod language;
 mod matching;
 mod segment;
 mod stem;
-mod stop_words;
 mod terms;
 
 pub use folding::fold;
+pub use function_words::question_function_words;
 pub use language::Language;
 pub use matching::{exact_words, matching_words};
 pub use segment::{Segment, SegmentKind, Segments, segments};

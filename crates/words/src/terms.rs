@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::folding::fold;
+use crate::function_words::languages_of;
 use crate::language::Language;
 use crate::segment::{SegmentKind, dictionary_words, segments};
 use crate::stem::{stem, stems};
-use crate::stop_words::languages_of;
 
 /// Maximum length of a term in bytes. A longer word, such as a hash or an encoded picture, becomes its beginning and a hash of
 /// the whole, so that it is found as a whole.

@@ -9,7 +9,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
-/// Words that say nothing about the topic of a text.
+/// Words that say nothing about the topic of an English text. Not the function words of `vic_words`: the stems of stored
+/// documents and the results of verbs depend on this list, and words such as `use`, `must` or `two` have content in questions.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "above", "after", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "because",
     "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "each",
