@@ -131,6 +131,7 @@ function MissingFileSection({ openPreview }) {
         value=${words} onInput=${(event) => setWords(event.target.value)} />`}<//>
       <button type="submit" class="button" disabled=${busy || !words.trim()}>${t('missing_submit')}</button></form>
     ${error && html`<${Message} error=${error} />`}
+    ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
     <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
     ${answer?.total > 0 && html`<${FileTable} files=${answer.files} label=${t('missing_title')} openPreview=${openPreview} withReason=${true} />`}

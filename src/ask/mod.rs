@@ -27,6 +27,7 @@ mod l2_skills;
 mod search_legs;
 mod llm_summary;
 mod name_search;
+mod name_typing_errors;
 mod near_duplicates;
 mod numbers;
 mod question;

@@ -27,7 +27,7 @@ const MAX_LETTERS: usize = 32;
 /// Minimum length of a word in which two characters may be wrong.
 const MIN_LETTERS_FOR_TWO: usize = 8;
 /// Maximum number of words of a question that are corrected; each costs two searches.
-const MAX_WORDS: usize = 3;
+pub(super) const MAX_WORDS: usize = 3;
 /// Maximum number of similar words of names that are looked up among the searched files.
 const MAX_NAME_WORDS: usize = 20;
 /// Number of passages in which similar words are looked for.
@@ -101,18 +101,27 @@ impl Asker {
         if let Some(best) = by_similarity(word, counts).into_iter().next() {
             return Ok(Some(best));
         }
+        Ok(self.similar_name_words(word, files, 1).await?.into_iter().next())
+    }
+
+    /// Returns up to `limit` words of the names of these files that resemble a word, the most similar first.
+    pub(super) async fn similar_name_words(&self, word: &str, files: &FileSet, limit: usize) -> Result<Vec<String>> {
         let (catalog, wanted) = (self.catalog.clone(), word.to_string());
         let near = move || {
             let names = catalog.name_words_like(&wanted)?;
             Ok(by_similarity(&wanted, names.into_iter().map(|it| (it, 1))))
         };
         // A word may be in names of files outside the scope of the caller, which must not show that they exist.
+        let mut found = Vec::new();
         for near in blocking(near).await?.into_iter().take(MAX_NAME_WORDS) {
             if self.is_in_name(&near, files).await? {
-                return Ok(Some(near));
+                found.push(near);
+            }
+            if found.len() == limit {
+                break;
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     async fn is_in_name(&self, word: &str, files: &FileSet) -> Result<bool> {
@@ -126,7 +135,7 @@ impl Asker {
 }
 
 /// Whether a folded word can be mistyped: letters of a script with small and capital letters.
-fn is_correctable(word: &str) -> bool {
+pub(super) fn is_correctable(word: &str) -> bool {
     (MIN_LETTERS..=MAX_LETTERS).contains(&word.chars().count()) && word.chars().all(char::is_lowercase)
 }
 

@@ -135,7 +135,7 @@ async fn write_proposals(
     let mut proposer = Proposer::default();
     let mut read = 0;
     while read < most {
-        let (files, _) = client.files(filter.clone(), PAGE_SIZE, read).await?;
+        let files = client.files(filter.clone(), PAGE_SIZE, read).await?.files;
         if files.is_empty() {
             break;
         }

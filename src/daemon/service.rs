@@ -29,7 +29,7 @@ use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusReply, CorpusRequest, Document, FileFilter,
-    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MAX_FILE_BYTES, MemoryCap,
+    FileList, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MAX_FILE_BYTES, MemoryCap,
     PauseRequest, PauseState, Place, Principal, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport,
     SyncRequest, TableRequest, TableResponse, Upkeep, display_path, parse_path, resolve_in_roots, split_path_and_place,
 };
@@ -232,14 +232,22 @@ impl Service for Daemon {
         self.index.tokens_embedded()
     }
 
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
-        let catalog = self.catalog.clone();
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         let mut filter = FileFilter { scope: self.scope.clone(), ..filter };
         if let Some(under) = filter.under.as_mut().filter(|it| !it.is_absolute()) {
             *under = self.find_below_root(under).await?;
         }
-        index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX)))
-            .await
+        let exact = self.search_catalog(filter.clone(), limit, offset).await?;
+        if exact.total > 0 || filter.name_words.is_empty() {
+            return Ok(exact);
+        }
+        let corrected = self.asker.correct_name_words(&filter).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot look for typing errors in the words of a file name");
+            None
+        });
+        let Some((filter, warnings)) = corrected else { return Ok(exact) };
+        let found = self.search_catalog(filter, limit, offset).await?;
+        Ok(if found.total > 0 { FileList { warnings, ..found } } else { exact })
     }
 
     async fn read(&self, path: &str, place: &Place) -> Result<Document> {
@@ -353,6 +361,13 @@ impl Daemon {
             }
         }
         Ok(())
+    }
+
+    /// Returns one page of the files that match a filter exactly.
+    async fn search_catalog(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
+        let (catalog, offset) = (self.catalog.clone(), usize::try_from(offset).unwrap_or(usize::MAX));
+        let (files, total) = index::blocking(move || catalog.search(&filter, limit as usize, offset)).await?;
+        Ok(FileList { files, total, warnings: Vec::new() })
     }
 
     async fn find_below_root(&self, path: &Path) -> Result<PathBuf> {

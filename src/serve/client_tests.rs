@@ -113,8 +113,11 @@ async fn other_calls_return_service_values() {
     assert_eq!(it.client.jobs(0).await.unwrap().len(), 2);
     assert_eq!(it.client.job("job-0").await.unwrap().state, JobState::Failed);
     let filter = FileFilter { state: Some(FileState::Failed), ..FileFilter::default() };
-    assert_eq!(it.client.files(filter.clone(), 0, 0).await.unwrap(), (vec![samples::file()], 1));
+    let list = FileList { files: vec![samples::file()], total: 1, warnings: Vec::new() };
+    assert_eq!(it.client.files(filter.clone(), 0, 0).await.unwrap(), list);
     assert_eq!(it.service.last_file_list.lock().unwrap().take(), Some((filter, 100, 0)));
+    let mistyped = FileFilter { name_words: vec!["mistyped".into()], ..FileFilter::default() };
+    assert_eq!(it.client.files(mistyped, 0, 0).await.unwrap().warnings, ["searched for `plan`"]);
     let embedded = it.client.embed(vec!["abc".into()], true).await.unwrap();
     let expected = Embeddings { vectors: vec![vec![3.0, 1.0]], model: samples::status().embed_model, dimension: 2 };
     assert_eq!(embedded, expected);

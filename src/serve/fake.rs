@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::samples::{answer, document, file, job, status, table};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CompleteRequest, Completion, CorpusReply, CorpusRequest,
-    Counts, CountsRequest, Document, FileFilter, FileRecord, FolderList, FoldersRequest, ForgetSearches, GraphRequest,
+    Counts, CountsRequest, Document, FileFilter, FileList, FolderList, FoldersRequest, ForgetSearches, GraphRequest,
     GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, Marks, MarksRequest, ModelList,
     PagePreview, PageRequest, PastSearches, Pause, PauseReason, PauseRequest, PauseState, Picture, PictureRequest,
     Place, Principal, PrivacyMode, Root, RootCheck, RootCheckRequest, Scope, SearchNote, SettingChange, SettingList,
@@ -226,10 +226,13 @@ impl Service for FakeService {
         Ok(status())
     }
 
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         tokio::time::sleep(self.latency).await;
+        let is_mistyped = filter.name_words == ["mistyped"];
         *self.last_file_list.lock().unwrap() = Some((filter, limit, offset));
-        Ok((if offset == 0 { vec![file()] } else { Vec::new() }, 1))
+        let files = if offset == 0 { vec![file()] } else { Vec::new() };
+        let warnings = Vec::from_iter(is_mistyped.then(|| "searched for `plan`".to_string()));
+        Ok(FileList { files, total: 1, warnings })
     }
 
     async fn read(&self, path: &str, _: &Place) -> Result<Document> {

@@ -179,7 +179,7 @@ pub(crate) mod tests {
         let reading = Reading::from_document("/w/plan.md", samples::document(), 0, 9);
         assert_eq!(check("reading", serde_json::to_value(reading).unwrap()), [""; 0]);
         assert_eq!(check("table_response", serde_json::to_value(samples::table("/w/a.csv")).unwrap()), [""; 0]);
-        let page = FilePage { total: 1, files: vec![(&samples::file()).into()] };
+        let page = FilePage { total: 1, files: vec![(&samples::file()).into()], warnings: vec!["corrected".into()] };
         assert_eq!(check("file_page", serde_json::to_value(page).unwrap()), [""; 0]);
     }
 

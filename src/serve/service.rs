@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::agent::Assistant;
 use crate::error::Result;
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileList,
     GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Principal,
     Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
@@ -84,8 +84,9 @@ pub trait Service: UiService {
     /// Returns the number of tokens embedded for the index since the daemon started.
     fn tokens_embedded(&self) -> u64;
 
-    /// Returns at most `limit` matching files, starting at `offset`, and the total number of matching files.
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
+    /// Returns at most `limit` matching files, starting at `offset`, and the total number of matching files. If no file
+    /// matches, typing errors in the name words of the filter are corrected, with a warning.
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList>;
 
     /// Returns the extracted text of a file below a root, or of a part of it. The path is absolute or relative to a root,
     /// as hits print it; `archive.zip!/member` reads an archive member. A location may follow the path: `lease.pdf, page

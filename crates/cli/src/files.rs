@@ -11,7 +11,7 @@ use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
-use vic_protocol::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, display_path, parse_path};
+use vic_protocol::model::{FileEntry, FileFilter, FileList, FilePage, FileRecord, FileState, display_path, parse_path};
 
 /// Number of files per request: small enough to show the first files at once, and large enough that a million files take
 /// only a thousand requests.
@@ -88,9 +88,10 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     let mut shown = 0;
     while shown < args.limit && !printer.closed() {
         let page = PAGE_SIZE.min(args.limit - shown);
-        let (files, total) = client.files(filter.clone(), page as u32, shown).await?;
+        let FileList { files, total, warnings } = client.files(filter.clone(), page as u32, shown).await?;
         shown += files.len() as u64;
         rows.total = total;
+        rows.warnings = warnings;
         if files.is_empty() {
             break;
         }
@@ -104,17 +105,19 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
     match args.output.format {
         Format::Json => printer.json(&rows),
-        Format::Human if shown < rows.total => {
-            printer.flush()?;
-            print_note(&format!(
-                "{} of {}; --limit shows more",
-                text::group_digits(shown),
-                text::plural(rows.total, "file")
-            ));
-            Ok(())
-        }
-        Format::Human => Ok(()),
+        Format::Human => print_notes(&rows, shown, printer),
     }
+}
+
+/// Prints notes below the list: warnings, and how many files it leaves out.
+fn print_notes(rows: &FilePage, shown: u64, printer: &mut Printer) -> Result<()> {
+    printer.flush()?;
+    rows.warnings.iter().for_each(|it| print_note(&text::escape_controls(it)));
+    if shown < rows.total {
+        let all = text::plural(rows.total, "file");
+        print_note(&format!("{} of {all}; --limit shows more", text::group_digits(shown)));
+    }
+    Ok(())
 }
 
 /// Formats a file in one line, with its path at the end.

@@ -13,7 +13,7 @@ use crate::agent::Assistant;
 use crate::data_dir::keys::{Grant, Right};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileList,
     GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Principal,
     Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
@@ -262,7 +262,7 @@ impl Service for AuthorizedService {
         self.service.tokens_embedded()
     }
 
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         self.require(Right::Read)?;
         self.desk.run_list(&self.grant.holder, self.service.files(filter, limit, offset)).await
     }

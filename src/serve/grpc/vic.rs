@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::error::{Error, Result};
-use crate::model::{AskRequest, CorpusRequest, FileFilter, JobSnapshot};
+use crate::model::{AskRequest, CorpusRequest, FileFilter, FileList, JobSnapshot};
 use crate::proto::{convert, grpc_status, wire};
 use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::{Service, streams, validate};
@@ -74,8 +74,8 @@ async fn start_job(service: &dyn Service, request: wire::IndexRequest) -> Result
 async fn file_page(service: &dyn Service, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
     let filter = request.filter.map(FileFilter::try_from).transpose()?.unwrap_or_default();
     let limit = validate::value_or_default("limit", request.limit, 100, validate::MAX_FILES)?;
-    let (files, total) = service.files(filter, limit, request.offset).await?;
-    Ok(wire::ListFilesResponse { files: convert::into_all(files), total })
+    let FileList { files, total, warnings } = service.files(filter, limit, request.offset).await?;
+    Ok(wire::ListFilesResponse { files: convert::into_all(files), total, warnings })
 }
 
 #[tonic::async_trait]

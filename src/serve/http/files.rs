@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
-use crate::model::{FileEntry, FilePage, FilesRequest, ReadRequest, Reading};
+use crate::model::{FilePage, FilesRequest, ReadRequest, Reading};
 use crate::serve::http::body;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 use crate::serve::validate;
@@ -13,8 +13,8 @@ use crate::serve::validate;
 pub(crate) async fn files(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: FilesRequest = body::parse_json(&bridge, request).await?;
     let (filter, limit) = validate::files(&request).await?;
-    let (files, total) = caller.service().files(filter, limit, request.offset).await?;
-    json_response(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
+    let list = caller.service().files(filter, limit, request.offset).await?;
+    json_response(StatusCode::OK, &FilePage::from(list))
 }
 
 /// `POST /v1/read`: returns a part of the text of a file.

@@ -363,6 +363,8 @@ async fn similar_grep_files_and_status_respond() {
     assert_eq!(bed.post("/v1/similar", r#"{"path": "/w/a"}"#).await.json()["hits"][0]["tier"], "L1");
     assert_eq!(bed.post("/v1/grep", r#"{"pattern": "signs"}"#).await.json()["matches"][0]["line"], "Ada signs it.");
     assert_eq!(bed.post("/v1/files", r#"{"state": "failed"}"#).await.json()["files"][0]["reason"], "damaged");
+    let mistyped = bed.post("/v1/files", r#"{"words": ["mistyped"]}"#).await.json();
+    assert_eq!((&mistyped["total"], &mistyped["warnings"][0]), (&1.into(), &"searched for `plan`".into()));
     assert_eq!(bed.get("/v1/status").await.json()["coverage"]["found"], 12);
     assert_eq!(bed.post("/v1/grep", r#"{"pattern": ""}"#).await.field(), "pattern");
     let table = bed.post("/v1/table", r#"{"path": "/w/a.csv"}"#).await.json();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::compact_output::{self as compact, MAX_NAMED_HITS};
 use crate::error::{Error, Result};
 use crate::model::{
-    Anchor, AskResponse, FileEntry, FileRecord, JobReport, Reading, ReadingBlock, Root, SearchHit, Status, TableGroup,
+    Anchor, AskResponse, FileEntry, FileList, JobReport, Reading, ReadingBlock, Root, SearchHit, Status, TableGroup,
     TableResponse, TableRow, TableValue, display_path,
 };
 use crate::serve::mcp::arguments::Page;
@@ -70,8 +70,9 @@ fn hit_data(hit: &SearchHit) -> Value {
     })
 }
 
-/// Returns one page of a list of files; `total` is the number of files on all pages.
-pub(super) fn files(files: &[FileRecord], total: u64, page: &Page) -> Result<Listing> {
+/// Returns one page of a list of files.
+pub(super) fn files(list: &FileList, page: &Page) -> Result<Listing> {
+    let (files, total) = (&list.files, list.total);
     let entries = files.iter().map(FileEntry::from).enumerate().map(|(number, file)| -> Result<Entry> {
         let state = file.reason.map_or(file.state.name().into(), |it| format!("{}: {}", file.state.name(), it.name()));
         let state = if state == "indexed" { String::new() } else { format!(", {state}") };
@@ -84,13 +85,18 @@ pub(super) fn files(files: &[FileRecord], total: u64, page: &Page) -> Result<Lis
     });
     let entries = entries.collect::<Result<Vec<Entry>>>()?;
     let end = page.start + files.len() as u64;
+    let mut data = Map::from_iter([("total".to_string(), json!(total))]);
+    if page.is_first && !list.warnings.is_empty() {
+        data.insert("warnings".into(), json!(list.warnings));
+    }
     Ok(Listing {
         head: vec![match total {
             0 => "no files match".into(),
             1 => "1 file".into(),
             total => format!("{total} files"),
         }],
-        data: Map::from_iter([("total".to_string(), json!(total))]),
+        tail: warnings(&list.warnings),
+        data,
         name: "files".into(),
         entries,
         rest: (end < total && !files.is_empty()).then_some(end),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::model::{
-    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileList, GraphRequest, IndexRequest,
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::Service;
@@ -19,7 +19,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Runs a verb of the corpus API, as [`Service::corpus`] does.
     async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply>;
     /// Lists files by metadata, as [`Service::files`] does.
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList>;
     /// Returns the text of a file or of a part of it, as [`Service::read`] does.
     async fn read(&self, path: &str, place: &Place) -> Result<Document>;
     /// Queries a table of a file, as [`Service::table`] does.
@@ -51,7 +51,7 @@ impl Backend for InProcess {
         self.0.corpus(call).await
     }
 
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         self.0.files(filter, limit, offset).await
     }
 

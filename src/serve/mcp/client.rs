@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
-    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileList, GraphRequest, IndexRequest,
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::mcp::backend::Backend;
@@ -22,7 +22,7 @@ impl Backend for Client {
         Client::corpus(self, call).await
     }
 
-    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         Client::files(self, filter, limit, offset).await
     }
 

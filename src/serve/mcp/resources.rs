@@ -28,7 +28,7 @@ const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(
 /// Lists the most recently modified documents of the index as resources.
 pub(crate) async fn newest_documents(backend: &dyn Backend) -> Result<Vec<Resource>> {
     let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
-    let (files, _) = backend.files(filter, MAX_LISTED, 0).await?;
+    let files = backend.files(filter, MAX_LISTED, 0).await?.files;
     let resource = |file: &crate::model::FileRecord| {
         let name = display_relative(&file.root, &file.found.path, None);
         Resource::new(to_uri(&display_path(&file.absolute())), name)

@@ -202,6 +202,8 @@ async fn answers_are_short_text_with_places() {
     assert_eq!(files, "1 file\n/w/a\\u{1b}[31m.pdf 2048 bytes, 2023-11-14, failed: damaged");
     let (filter, limit, _) = service.last_file_list.lock().unwrap().clone().unwrap();
     assert_eq!((filter.name_words, limit), (vec!["plan".to_string()], 200));
+    let mistyped = session.text("files", json!({"query": "mistyped"})).await;
+    assert!(mistyped.ends_with("\nwarning: searched for `plan`"), "{mistyped}");
     let read = session.text("read", json!({"path": "/w/plan.md"})).await;
     assert!(read.starts_with("[page 1]\nPlan\n\nAda signs."), "{read}");
     let table = session.text("table", json!({"path": "/w/plan.csv"})).await;
@@ -229,6 +231,8 @@ async fn structured_answers_have_the_data() {
     assert_eq!(session.data("search", json!({"query": "x"})).await["answer"], Value::Null);
     let files = session.data("files", json!({})).await;
     assert_eq!((&files["total"], &files["files"][0]["state"]), (&json!(1), &json!("failed")));
+    let mistyped = session.data("files", json!({"query": "mistyped"})).await;
+    assert_eq!(mistyped["warnings"], json!(["searched for `plan`"]));
     let read = session.data("read", json!({"path": "/w/plan.md"})).await;
     assert_eq!(read["blocks"][0], json!({"place": "page 1", "text": "Plan"}));
     let table = session.data("table", json!({"path": "/w/plan.csv", "max_chars": 5_000})).await;

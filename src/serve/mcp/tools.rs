@@ -132,8 +132,8 @@ async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
         offset: page.start,
     };
     let (filter, limit) = validate::files(&request).await?;
-    let (files, total) = backend.files(filter, limit, request.offset).await?;
-    answers::files(&files, total, &page)?.cut(&page)
+    let list = backend.files(filter, limit, request.offset).await?;
+    answers::files(&list, &page)?.cut(&page)
 }
 
 async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {

@@ -1,6 +1,9 @@
-//! Tests of words of a question that no file has: typing errors, and file types.
+//! Tests of words of a question or a file name that no file has: typing errors, and file types.
+
+use serde_json::json;
 
 use crate::support::harness::World;
+use crate::support::http_client::post;
 
 fn world() -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
@@ -26,6 +29,36 @@ fn mistyped_words_are_corrected_from_texts_and_names() {
     check_corrected(&world, "habour agreemant", "fees.md", "agreement");
     check_corrected(&world, "Who recieves it?", "fees.md", "receives");
     check_corrected(&world, "jahresabschlsus", "films/Jahresabschluss-Nordkai.mp4", "jahresabschluss");
+}
+
+#[test]
+fn mistyped_words_of_file_names_are_corrected() {
+    let world = world();
+    for list in [
+        world.json(&["files", "name:jahresabschlsus", "Nordkai"]),
+        post(&world, "/v1/files", &json!({"words": ["Jahresabschlsus"]})).json(),
+    ] {
+        assert!(list["files"][0]["path"].as_str().unwrap().ends_with("/Jahresabschluss-Nordkai.mp4"), "{list}");
+        assert_eq!(list["total"], 1, "{list}");
+        assert!(list["warnings"][0].as_str().unwrap().ends_with("searched for `jahresabschluss`"), "{list}");
+    }
+}
+
+#[test]
+fn exact_lists_and_other_folders_are_not_corrected() {
+    let world = world();
+    let other = world.files().join("other");
+    for (arguments, total) in [
+        (vec!["jahresabschl"], 1),
+        (vec!["abschluss"], 1),
+        (vec!["zzyzzxq"], 0),
+        (vec!["jahresabschluss", "note1"], 0),
+        (vec!["jahresabschlsus", "note1"], 0),
+        (vec!["jahresabschlsus", "--root", other.to_str().unwrap()], 0),
+    ] {
+        let list = world.json(&[&["files"][..], &arguments[..]].concat());
+        assert_eq!((&list["total"], &list["warnings"]), (&json!(total), &json!([])), "{arguments:?}: {list}");
+    }
 }
 
 #[test]

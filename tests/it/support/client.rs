@@ -46,9 +46,9 @@ impl SyncClient {
         let mut known = BTreeMap::new();
         loop {
             let page = self.client.files(FileFilter::default(), 10_000, known.len() as u64);
-            let (files, total) = self.runtime.block_on(page).unwrap();
-            known.extend(files.into_iter().map(|it| (it.found.path.clone(), it)));
-            if known.len() as u64 >= total {
+            let list = self.runtime.block_on(page).unwrap();
+            known.extend(list.files.into_iter().map(|it| (it.found.path.clone(), it)));
+            if known.len() as u64 >= list.total {
                 return known;
             }
         }

@@ -165,9 +165,9 @@ impl CrashOracle {
             let asked = tokio::time::timeout(Duration::from_secs(20), client.files(filter, 10_000, 0));
             asked.await.ok()?.ok()
         });
-        let Some((records, _)) = listed else { return };
+        let Some(list) = listed else { return };
         let now = now();
-        for record in records {
+        for record in list.files {
             let path = record.found.path;
             let is_present =
                 self.current.get(&path).is_some_and(|it| record.hash.is_some_and(|hash| hash.0 == it.hash));

@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileList,
     GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
     Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
@@ -234,15 +234,15 @@ impl Client {
         into_reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
     }
 
-    /// Returns the matching files, without the first `offset` and at most `limit` (maximum 10,000; 0 means 100), and the
-    /// total number of matching files.
+    /// Returns the matching files, without the first `offset` and at most `limit` (maximum 10,000; 0 means 100), the total
+    /// number of matching files, and warnings.
     ///
     /// # Errors
     /// As reported by the daemon.
-    pub async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+    pub async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<FileList> {
         let request = wire::ListFilesRequest { filter: Some(filter.into()), limit, offset };
         let page = into_reply(self.stub().list_files(request).await)?;
-        Ok((try_into_all(page.files)?, page.total))
+        Ok(FileList { files: try_into_all(page.files)?, total: page.total, warnings: page.warnings })
     }
 
     /// Returns the extracted text of a file or of a location in it. The path is absolute, relative to a root, or

@@ -148,6 +148,17 @@ impl Contents {
     }
 }
 
+/// One page of the files that match a filter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileList {
+    /// The files of this page.
+    pub files: Vec<FileRecord>,
+    /// Number of matching files on all pages.
+    pub total: u64,
+    /// Warnings for the user: which words of names were corrected, because no file name contains them.
+    pub warnings: Vec<String>,
+}
+
 /// A filter over metadata, resolved from [`crate::model::L0Filters`]: dates parsed, extensions in lower case, globs checked.
 /// An empty filter matches every file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Anchor, BlockKind, Document, FileKind, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode, Place,
-    Reason, display_path,
+    Anchor, BlockKind, Document, FileKind, FileList, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode,
+    Place, Reason, display_path,
 };
 
 /// A request to list files.
@@ -179,6 +179,16 @@ pub struct FilePage {
     pub total: u64,
     /// The files of this page of the list.
     pub files: Vec<FileEntry>,
+    /// Warnings for the user: which words were corrected, because no file name contains them.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+impl From<FileList> for FilePage {
+    fn from(list: FileList) -> FilePage {
+        let files = list.files.iter().map(FileEntry::from).collect();
+        FilePage { total: list.total, files, warnings: list.warnings }
+    }
 }
 
 /// A part of the text of a file.
