@@ -13,11 +13,11 @@ const PAGES = /\.(pdf|png|jpe?g|tiff?|gif|bmp|webp|heic)$/i;
 const TABLES = /\.(xlsx?|xlsm|ods|csv|tsv)$/i;
 const LINES = /\.(txt|log|conf|ini|cfg|jsonl?|ya?ml|toml|srt|vtt|ics|[ch]|cc|cpp|hpp|cs|rs|go|py|jsx?|mjs|tsx?|java|kts?|rb|php|sh|sql|pl|lua|swift|scala|css)$/i;
 
-/** The target of the preview for a hit, at its best passage or at `place` (`{anchor, text}`). */
+/** The target of the preview for a hit, at its best passage or at `place` (`{anchor, text, isQuote}`). */
 export function targetOfHit(hit, place) {
   return {
     path: hit.metadata.absolute_path, anchor: place?.anchor || hit.metadata.anchor || {},
-    quote: place?.text || hit.excerpt, hit,
+    quote: place?.text || hit.excerpt, isQuote: Boolean(place?.isQuote), hit,
   };
 }
 
@@ -178,7 +178,7 @@ function Content({ mode, view, ...props }) {
 /**
  * The preview pane.
  * @param {object} props
- * @param {{path: string, anchor: object, quote?: string, query: string, hit: object|null}} props.target
+ * @param {{path: string, anchor: object, quote?: string, isQuote?: boolean, query: string, hit: object|null}} props.target
  * @param {boolean} props.isOverlay true at phone width: then the pane covers the page
  */
 export function Preview({ target, session, navigate, onClose, isOverlay, onSimilar, onFolder, onPassage }) {

@@ -1,4 +1,4 @@
-/** The preview of a page as a picture, with frames around the words of the query; for PDF files and images. */
+/** The preview of a page as a picture, with frames around the words of the query and around a quote; for PDF files and images. */
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
@@ -17,20 +17,21 @@ function pictureWidth(element) {
 }
 
 /** What the daemon knows of a page; an older request never replaces a newer one. */
-function usePage(path, page, query) {
-  const [state, setState] = useState({ info: null, error: null });
+function usePage(path, page, query, quote) {
+  const [state, setState] = useState({ info: null, error: null, key: null });
+  const key = JSON.stringify([path, page, query, quote]);
   useEffect(() => {
     const controller = new AbortController();
-    const timer = setTimeout(() => post('/v1/page', { path, page, query, width: pictureWidth(document.getElementById('preview')) }, { signal: controller.signal }).then(
-      (info) => setState({ info, error: null }),
-      (error) => !isAbort(error) && setState({ info: null, error }),
+    const timer = setTimeout(() => post('/v1/page', { path, page, query, quote, width: pictureWidth(document.getElementById('preview')) }, { signal: controller.signal }).then(
+      (info) => setState({ info, error: null, key }),
+      (error) => !isAbort(error) && setState({ info: null, error, key }),
     ), state.info ? FIND_DELAY_MS : 0);
     return () => {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [path, page, query]);
-  return state;
+  }, [key]);
+  return { ...state, isCurrent: state.key === key };
 }
 
 function PageNavigation({ page, pages, setPage }) {
@@ -73,14 +74,22 @@ function usePicture(address, onError) {
   return picture?.address === address ? picture.url : null;
 }
 
-function PagePicture({ info, name, onError }) {
-  const url = usePicture(info.picture, onError);
+/** Frames around places of the picture; the preview scrolls to the first one of the `target`. */
+function Frames({ places, name, isTarget }) {
   const percent = (fraction) => `${fraction * 100}%`;
+  return places.map((place, index) => html`<span key=${`${name}${index}`} class=${name} data-target=${isTarget && index === 0 ? '' : undefined} style=${{
+    left: percent(place.left), top: percent(place.top), width: percent(place.right - place.left), height: percent(place.bottom - place.top) }}></span>`);
+}
+
+/** The picture with its frames. While the frames of another quote are on their way, none of them is the target. */
+function PagePicture({ info, isCurrent, name, onError }) {
+  const url = usePicture(info.picture, onError);
+  const hasQuote = info.quote_frames.length > 0;
   return html`<div class="page-picture" style=${{ aspectRatio: `${info.width} / ${info.height}` }}>
     ${url && html`<img src=${url} data-page=${info.page} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
       onError=${() => onError(new Error(t('picture_unreadable')))} />`}
-    ${info.frames.map((frame, index) => html`<span key=${index} class="frame" data-target=${index === 0 ? '' : undefined} style=${{
-      left: percent(frame.left), top: percent(frame.top), width: percent(frame.right - frame.left), height: percent(frame.bottom - frame.top) }}></span>`)}
+    <${Frames} places=${info.quote_frames} name="quote-frame" isTarget=${isCurrent && hasQuote} />
+    <${Frames} places=${info.frames} name="frame" isTarget=${isCurrent && !hasQuote} />
   </div>`;
 }
 
@@ -91,7 +100,7 @@ function PagePicture({ info, name, onError }) {
 export function PageView({ path, target, find, asText, registerMore }) {
   const [page, setPage] = useState(target.anchor.page || 1);
   const [failure, setFailure] = useState(null);
-  const { info, error } = usePage(path, page, find || target.query);
+  const { info, error, isCurrent } = usePage(path, page, find || target.query, target.isQuote ? target.quote : '');
   useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);
   useEffect(() => setFailure(null), [path, page]);
   // Where the file cannot be read at all, its text cannot be shown instead.
@@ -103,7 +112,7 @@ export function PageView({ path, target, find, asText, registerMore }) {
     <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
     ${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`}
     ${!showText && !info && html`<p class="muted" role="status">${t('loading')}</p>`}
-    ${!showText && info && html`<${PagePicture} info=${info} name=${path.split('/').pop()} onError=${setFailure} />
+    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${isCurrent} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}
     ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore} />`}

@@ -267,7 +267,9 @@ export function SearchView({ session, navigate, params, status }) {
     const hit = state.hits[quote.hit - 1];
     if (!hit) return;
     select(hits.indexOf(hit), { open: true });
-    setPlace({ key: hitKey(hit), anchor: hit.metadata.anchor, text: quote.text });
+    // The quote may stand on another page than the best passage of the file.
+    const page = Number(/, page (\d+)/.exec(quote.place)?.[1]) || hit.metadata.anchor?.page;
+    setPlace({ key: hitKey(hit), anchor: { ...hit.metadata.anchor, page }, text: quote.text, isQuote: true });
   };
   const submit = () => {
     if (selection.moved && selected >= 0) {

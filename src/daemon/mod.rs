@@ -9,6 +9,7 @@ mod service;
 mod endpoint_files;
 mod databases;
 mod scoped_view;
+mod page_frames;
 mod preview;
 mod settings;
 mod ui;

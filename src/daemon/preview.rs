@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ask::QuestionMatcher;
 use crate::catalog::EvidenceCache;
+use crate::daemon::page_frames::find_frames;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::index;
 use crate::model::{
-    ContentHash, Document, ExtractLimits, FileKind, FileRecord, PagePreview, PageRequest, Picture, PictureRequest,
-    Region, WordsFrom, display_path,
+    ContentHash, ExtractLimits, FileKind, FileRecord, PagePreview, PageRequest, Picture, PictureRequest, display_path,
 };
 use crate::skills::{DrawnPage, PAGE_PICTURE};
 
@@ -31,9 +30,6 @@ const MIN_WIDTH: u32 = 100;
 
 /// Number of pages that are kept. A picture of a page has some 200 KB.
 const KEPT_PAGES: usize = 12;
-
-/// Maximum number of frames on a page.
-const MAX_FRAMES: usize = 2_000;
 
 /// How often idle workers are looked for.
 const IDLE_INTERVAL: Duration = Duration::from_secs(60);
@@ -86,7 +82,7 @@ impl Previews {
     ) -> Result<PagePreview> {
         let number = request.page.unwrap_or(1);
         let drawn = self.draw(record, file, (hash, number, picture_width(request.width))).await?;
-        let (evidence, query) = (self.evidence.clone(), request.query.clone());
+        let (evidence, request) = (self.evidence.clone(), request.clone());
         let path = display_path(&record.absolute()).into_owned();
         let query_string: String = form_urlencoded::Serializer::new(String::new())
             .append_pair("path", &path)
@@ -98,9 +94,17 @@ impl Previews {
                 true => evidence.get_all(hash).into_iter().map(|it| it.1).collect(),
                 false => Vec::new(),
             };
-            let (frames, words_from) = find_frames(&drawn.words, &read_by_ocr, number, &query);
-            let (pages, width, height) = (drawn.pages, drawn.width, drawn.height);
-            Ok(PagePreview { page: number, pages, width, height, frames, words_from, picture })
+            let found = find_frames(&drawn.words, &read_by_ocr, number, &request);
+            Ok(PagePreview {
+                page: number,
+                pages: drawn.pages,
+                width: drawn.width,
+                height: drawn.height,
+                frames: found.words,
+                quote_frames: found.quote,
+                words_from: found.words_from,
+                picture,
+            })
         })
         .await
     }
@@ -158,51 +162,4 @@ fn picture_width(wanted: Option<u32>) -> u32 {
 fn no_picture(path: &Path, why: &str) -> Error {
     let text = format!("the picture of `{}` cannot be made: {why}", display_path(path));
     Error::new(ErrorCode::FailedPrecondition, text).hint("read the text of the file instead")
-}
-
-/// Returns the words of a page that match a question: those of the text layer, or lines that OCR read.
-fn find_frames(
-    words: &[(String, Region)],
-    read_by_ocr: &[Document],
-    page: u32,
-    query: &str,
-) -> (Vec<Region>, WordsFrom) {
-    let mut matcher = QuestionMatcher::new(query);
-    if !words.is_empty() {
-        let matching = words.iter().filter(|it| !matcher.ranges(&it.0).is_empty());
-        return (matching.map(|it| it.1).take(MAX_FRAMES).collect(), WordsFrom::Text);
-    }
-    let blocks = read_by_ocr.iter().flat_map(|it| &it.blocks);
-    let on_page = blocks.filter(|it| it.anchor.page.unwrap_or(1) == page);
-    let read: Vec<(&str, Region)> = on_page.filter_map(|it| Some((it.text.as_str(), it.anchor.region?))).collect();
-    if read.is_empty() {
-        return (Vec::new(), WordsFrom::None);
-    }
-    let matching = read.into_iter().filter(|it| !matcher.ranges(it.0).is_empty());
-    (matching.map(|it| it.1).take(MAX_FRAMES).collect(), WordsFrom::Ocr)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Anchor, Block, BlockKind};
-
-    #[test]
-    fn frames_are_words_of_the_question_from_text_or_ocr() {
-        let region = Region { left: 0.1, top: 0.2, right: 0.3, bottom: 0.4 };
-        let words = vec![("The".to_string(), region), ("leases,".to_string(), region)];
-        let (frames, from) = find_frames(&words, &[], 1, "lease");
-        assert_eq!((frames, from), (vec![region], WordsFrom::Text));
-        let block = |page, text: &str| Block {
-            kind: BlockKind::Paragraph,
-            text: text.into(),
-            anchor: Anchor { page: Some(page), region: Some(region), ..Anchor::default() },
-            rows: Vec::new(),
-        };
-        let scan =
-            Document { blocks: vec![block(1, "a lease"), block(2, "the lease"), block(2, "x")], ..Document::default() };
-        let (frames, from) = find_frames(&[], &[scan], 2, "lease");
-        assert_eq!((frames, from), (vec![region], WordsFrom::Ocr));
-        assert_eq!(find_frames(&[], &[], 1, "lease"), (Vec::new(), WordsFrom::None));
-    }
 }

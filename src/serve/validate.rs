@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{
     AskRequest, CountsRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_CHECKED_GLOBS,
-    MAX_MARKED_TEXTS, MAX_NAME_WORDS, MarksRequest, PauseRequest, QueryPlan, ReadRequest, RootCheckRequest, SearchNote,
+    MAX_MARKED_TEXTS, MAX_NAME_WORDS, MarksRequest, PageRequest, PauseRequest, QueryPlan, ReadRequest, RootCheckRequest, SearchNote,
     SimilarRequest, SyncRequest, TableRequest, parse_path,
 };
 use crate::{ask, planner};
@@ -88,7 +88,14 @@ pub(crate) fn counts(request: &CountsRequest) -> Result<()> {
 }
 
 /// Checks a request for a page of a file.
-pub(crate) fn page(path: &str, page: Option<u32>) -> Result<()> {
+pub(crate) fn page(request: &PageRequest) -> Result<()> {
+    check_length("query", &request.query)?;
+    check_length("quote", &request.quote)?;
+    page_number(&request.path, request.page)
+}
+
+/// Checks the path and the page of a request for the picture of a page.
+pub(crate) fn page_number(path: &str, page: Option<u32>) -> Result<()> {
     self::path("path", path)?;
     match page {
         Some(0) => Err(Error::invalid("pages are numbered from 1").field("page")),

@@ -253,7 +253,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         request: Some(schema_of::<PageRequest>),
         response: (200, Some(schema_of::<PagePreview>)),
-        ..operation("post", "/v1/page", "Returns the size of a page of a PDF or image, and the places of words on it")
+        ..operation("post", "/v1/page", "Returns the size of a page of a PDF or image, and the places of words and of a quote on it")
     },
     Operation {
         query: &["path", "page", "width"],

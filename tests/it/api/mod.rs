@@ -5,6 +5,7 @@ pub(crate) mod corpus_requests;
 pub(crate) mod graph;
 pub(crate) mod mcp;
 pub(crate) mod origin;
+pub(crate) mod page_preview;
 pub(crate) mod people_and_languages;
 pub(crate) mod published;
 pub(crate) mod scopes;

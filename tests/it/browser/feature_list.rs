@@ -245,6 +245,13 @@ fn answer_with_quotes(page: &Page) {
     page.browser.wait_for_text(".answer", "checked");
     page.browser.click(".quote-button");
     page.browser.wait_for_text("#preview", "opposite the church");
+    // On the picture of a page, the quote is framed as a whole.
+    page.ask("Are dogs permitted in the loft?");
+    page.browser.wait_for_text(".answer", "lease-unit-4-tanners-quay.pdf");
+    page.script(
+        "[...document.querySelectorAll('.quote-button')].find((it) => it.innerText.includes('lease-unit-4')).click();",
+    );
+    page.browser.wait_for(".page-picture .quote-frame[data-target]");
     page.ask("What is the boiling point of tungsten?");
     page.browser.wait_for(".answer");
 }

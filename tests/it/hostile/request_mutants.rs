@@ -42,7 +42,7 @@ fn request_bodies() -> Vec<(String, Value)> {
         of("/v1/marks", json!({"query": "herons", "texts": ["The heron", "a reed"], "prefix": true})),
         of("/v1/complete", json!({"text": "heron ext:m", "position": 11})),
         of("/v1/counts", json!({"query": "heron", "filters": {"extensions": ["md"]}})),
-        of("/v1/page", json!({"path": "a.md", "page": 1, "query": "heron", "width": 600})),
+        of("/v1/page", json!({"path": "a.md", "page": 1, "query": "heron", "quote": "the grey heron", "width": 600})),
         of("/v1/searches", json!({"query": "q=heron", "name": "mine"})),
         of("/v1/searches/remove", json!({"name": "mine"})),
         of("/v1/graph", json!({"query": {"axql": "select ?x where ?x is File limit 2"}})),

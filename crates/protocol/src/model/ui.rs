@@ -134,6 +134,8 @@ pub struct PageRequest {
     pub page: Option<u32>,
     /// The question whose words are framed; may be empty.
     pub query: String,
+    /// A quote of an answer, framed as a whole where its words follow each other on the page; may be empty.
+    pub quote: String,
     /// Width in pixels in which the picture will be requested, 100 to 2400, so that it is drawn only once; 1200 if absent.
     #[schemars(range(min = 100, max = 2400))]
     pub width: Option<u32>,
@@ -186,6 +188,8 @@ pub struct PagePreview {
     pub height: f32,
     /// The places of the words of the question on this page, or of the lines with them if OCR read the page.
     pub frames: Vec<Region>,
+    /// The lines of the quote on this page; empty if its words do not follow each other here.
+    pub quote_frames: Vec<Region>,
     /// Where the words come from.
     pub words_from: WordsFrom,
     /// Address of the picture, without its width.

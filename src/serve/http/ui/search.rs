@@ -39,14 +39,14 @@ pub(crate) async fn counts(State(bridge): SharedState, Extension(caller): Caller
 /// `POST /v1/page`: returns the size of a page and the places of the words of a question on it.
 pub(crate) async fn page(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: PageRequest = body::parse_json(&bridge, request).await?;
-    validate::page(&request.path, request.page)?;
+    validate::page(&request)?;
     json_response(StatusCode::OK, &caller.service().page(request).await?)
 }
 
 /// `GET /v1/page/picture?path=&page=&width=`: returns the picture of a page as JPEG.
 pub(crate) async fn picture(Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: PictureRequest = body::parse_query(&request)?;
-    validate::page(&request.path, request.page)?;
+    validate::page_number(&request.path, request.page)?;
     let picture = caller.service().picture(request).await?;
     Ok(([(header::CONTENT_TYPE, "image/jpeg")], picture.jpeg).into_response())
 }
