@@ -9,7 +9,8 @@ import { TableView } from './preview_table.js';
 import { TextView } from './preview_text.js';
 
 const ARCHIVE = /\.(zip|jar|7z|rar|tar|tgz|txz|(tar\.)?(gz|bz2|xz|zst))$/i;
-const PAGES = /\.(pdf|png|jpe?g|tiff?|gif|bmp|webp|heic)$/i;
+const PAGES = /\.(pdf|png|jpe?g|tiff?|gif|bmp|webp|heic|pp[ts][xm]|potx)$/i;
+const MAIL = /\.(eml|msg)$/i;
 const TABLES = /\.(xlsx?|xlsm|ods|csv|tsv)$/i;
 const LINES = /\.(txt|log|conf|ini|cfg|jsonl?|ya?ml|toml|srt|vtt|ics|[ch]|cc|cpp|hpp|cs|rs|go|py|jsx?|mjs|tsx?|java|kts?|rb|php|sh|sql|pl|lua|swift|scala|css)$/i;
 
@@ -21,9 +22,10 @@ export function targetOfHit(hit, place) {
   };
 }
 
-/** The path that is read: a member of an archive is named by `archive!/member`. */
+/** The path that is read: a member of an archive, or an attachment that has pages, is named by `file!/member`. */
 function readPath({ path, anchor }) {
-  return anchor.member && ARCHIVE.test(path) ? `${path}!/${anchor.member}` : path;
+  const isRead = anchor.member && (ARCHIVE.test(path) || (MAIL.test(path) && PAGES.test(anchor.member)));
+  return isRead ? `${path}!/${anchor.member}` : path;
 }
 
 /** Which view shows a file: `page` (a picture), `table`, `lines` (numbered) or `blocks`. */

@@ -1,4 +1,4 @@
-/** The preview of a page as a picture, with frames around the words of the query and around a quote; for PDF files and images. */
+/** The preview of a page as a picture, with frames around the words of the query and around a quote; for PDF files, images and slides. */
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
@@ -113,6 +113,7 @@ export function PageView({ path, target, find, asText, registerMore }) {
     ${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`}
     ${!showText && !info && html`<p class="muted" role="status">${t('loading')}</p>`}
     ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${isCurrent} name=${path.split('/').pop()} onError=${setFailure} />
+      ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}
     ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore} />`}

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ask;
 use crate::config::UserFolders;
+use crate::daemon::preview::PreviewFile;
 use crate::daemon::service::Daemon;
 use crate::embed::model_catalog::ModelKind;
 use crate::embed::models::ModelStore;
@@ -49,13 +50,13 @@ impl UiService for Daemon {
     }
 
     async fn page(&self, request: PageRequest) -> Result<PagePreview> {
-        let (record, file, hash) = self.open_for_preview(&request.path).await?;
-        self.ui.previews.page(&record, file, hash, &request).await
+        let file = self.open_for_preview(&request.path).await?;
+        self.ui.previews.page(file, request).await
     }
 
     async fn picture(&self, request: PictureRequest) -> Result<Picture> {
-        let (record, file, hash) = self.open_for_preview(&request.path).await?;
-        self.ui.previews.picture(&record, file, hash, &request).await
+        let file = self.open_for_preview(&request.path).await?;
+        self.ui.previews.picture(file, &request).await
     }
 
     async fn folders(&self, request: FoldersRequest) -> Result<FolderList> {
@@ -156,19 +157,13 @@ impl UiService for Daemon {
 }
 
 impl Daemon {
-    /// Opens an indexed file for a preview; returns its record and the hash of its content.
-    async fn open_for_preview(
-        &self,
-        path: &str,
-    ) -> Result<(crate::model::FileRecord, std::fs::File, crate::model::ContentHash)> {
+    /// Opens an indexed file for a preview of its pages, or of the pages of an archive member or attachment in it.
+    async fn open_for_preview(&self, path: &str) -> Result<PreviewFile> {
         let (path, member, _) = self.resolve_name(path).await?;
-        if member.is_some() {
-            return Err(Error::invalid("files in archives have no pictures").hint("read their text"));
-        }
-        let (file, hash) = self.open_indexed(&path).await?;
+        let (file, content) = self.open_indexed(&path).await?;
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         let record = index::blocking(move || index::find_record(&catalog, &scope, &path)).await?;
-        Ok((record, file, hash))
+        Ok(PreviewFile { record, member, file, content })
     }
 }
 

@@ -71,22 +71,25 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
     if input.bytes.is_empty() {
         return Err(new_failure(Reason::Empty, ""));
     }
-    if let Some(member) = sink.member_name() {
-        // Replaces backslashes, because Windows programs write them between the folders of a member name.
-        let secret = match secrets::judge_path(Path::new(&member.replace('\\', "/"))) {
-            PathVerdict::Plain => false,
-            PathVerdict::Secret => true,
-            PathVerdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
-        };
-        if secret {
-            return Err(new_failure(Reason::Secret, ""));
-        }
+    if is_secret_member(input, sink) {
+        return Err(new_failure(Reason::Secret, ""));
     }
     let found = detect(input.bytes, input.name);
     if !sink.in_member() {
         sink.document().media_type = found.media_type.to_string();
     }
     read_format(found.format, input, sink, tools)
+}
+
+/// Returns whether a file is an archive member or attachment whose name marks a secret.
+pub(crate) fn is_secret_member(input: Input<'_>, sink: &Sink) -> bool {
+    let Some(member) = sink.member_name() else { return false };
+    // Replaces backslashes, because Windows programs write them between the folders of a member name.
+    match secrets::judge_path(Path::new(&member.replace('\\', "/"))) {
+        PathVerdict::Plain => false,
+        PathVerdict::Secret => true,
+        PathVerdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
+    }
 }
 
 fn read_format(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {

@@ -45,13 +45,20 @@ mod xhtml;
 mod table_text;
 mod sheet_writer;
 mod archive;
+mod member;
 
 pub(crate) use crate::extract::hyphenation::{CUT_MARK, join_cut_words};
 pub(crate) use crate::extract::pdf_paragraphs::clean_text;
+pub(crate) use member::member_content;
+pub(crate) use office::slide::{
+    Align, Area, CroppedPicture, Geometry, Paragraph, Rgb, Shape, Slide, TextBody, has_slides, read_slide,
+};
 pub(crate) use pdf::load_pdfium as pdf_library;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, new_failure};
 
+#[cfg(test)]
+pub(crate) use crate::extract::office::slide::Run;
 #[cfg(test)]
 pub(crate) use crate::extract::pool::scripted_worker;
 

@@ -71,6 +71,8 @@ pub struct SkillJob {
     pub purpose: Purpose,
     /// Width in pixels of the picture of a page; `None` for other skills.
     pub width: Option<u32>,
+    /// The archive member or attachment whose page is drawn, as in [`crate::model::Anchor::member`]; `None` for the file.
+    pub member: Option<String>,
     /// Libraries and models that are available when the job is sent.
     pub tools: Tools,
 }

@@ -3,9 +3,10 @@
 use std::io::Read;
 
 use crate::extract::limits::{MAX_BUFFER_STEP, MAX_STREAM_BYTES, SMALL_FILE_BYTES, STREAM_PER_BYTE};
-use crate::extract::text_pieces::{cut_outside_secrets, split_pieces};
+use crate::extract::text_pieces::{cut_outside_secrets, split_pieces, trim_blank_lines};
 use crate::model::{
-    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, Reason,
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, MEMBER_SEPARATOR,
+    Reason,
 };
 
 /// Maximum number of links recorded per file; further links are dropped.
@@ -51,7 +52,9 @@ pub(crate) struct Sink {
     members: u32,
     cells: u64,
     /// Names of the archive members that are being read, outermost first.
-    member_path: Vec<String>,
+    pub(super) member_path: Vec<String>,
+    /// The only member that is read; `None` reads all.
+    pub(super) only_member: Option<String>,
 }
 
 impl Sink {
@@ -64,6 +67,7 @@ impl Sink {
             members: 0,
             cells: 0,
             member_path: Vec::new(),
+            only_member: None,
         }
     }
 
@@ -94,7 +98,7 @@ impl Sink {
             narrow_anchor(&mut anchor, text, kept);
         }
         if !self.member_path.is_empty() {
-            anchor.member = Some(self.member_path.join("!/"));
+            anchor.member = Some(self.member_path.join(MEMBER_SEPARATOR));
         }
         let mut is_whole = kept.len() == trimmed.len();
         let text = match kept.contains('\0') {
@@ -347,14 +351,6 @@ fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<
             return Ok(());
         }
     }
-}
-
-/// Trims leading and trailing blank lines, but keeps indentation.
-fn trim_blank_lines(text: &str) -> &str {
-    let text = text.trim_end();
-    let first = text.len() - text.trim_start().len();
-    let line = text[..first].rfind('\n').map_or(0, |newline| newline + 1);
-    &text[line..]
 }
 
 #[cfg(test)]

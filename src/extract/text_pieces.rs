@@ -41,6 +41,14 @@ pub(super) fn cut_outside_secrets(text: &str, at: usize) -> usize {
     }
 }
 
+/// Trims leading and trailing blank lines, but keeps indentation.
+pub(super) fn trim_blank_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let first = text.len() - text.trim_start().len();
+    let line = text[..first].rfind('\n').map_or(0, |newline| newline + 1);
+    &text[line..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{
     AskRequest, CountsRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_CHECKED_GLOBS,
-    MAX_MARKED_TEXTS, MAX_NAME_WORDS, MarksRequest, PageRequest, PauseRequest, QueryPlan, ReadRequest, RootCheckRequest, SearchNote,
-    SimilarRequest, SyncRequest, TableRequest, parse_path,
+    MAX_MARKED_TEXTS, MAX_NAME_WORDS, MarksRequest, PageRequest, PauseRequest, QueryPlan, ReadRequest,
+    RootCheckRequest, SearchNote, SimilarRequest, SyncRequest, TableRequest, parse_path,
 };
 use crate::{ask, planner};
 

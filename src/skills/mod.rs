@@ -11,6 +11,7 @@ pub mod layout;
 mod crash_counter;
 mod page_picture;
 mod pdf_file;
+mod slides;
 mod problem;
 mod vision;
 

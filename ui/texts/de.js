@@ -39,7 +39,7 @@ export default {
   previous_match: 'Voriger Treffer (Umschalt+N)', next_match: 'Nächster Treffer (n)', passages: 'Stellen', passage_number: 'Stelle {number}: {place}',
   page_navigation: 'Seiten', previous_page: 'Vorige Seite', next_page: 'Nächste Seite', page_number: 'Seite', of_pages: 'von {pages}',
   page_alt: '{name}, Seite {page}', no_picture: 'Von dieser Seite gibt es kein Bild; ihr Text wird gezeigt.', picture_unreadable: 'Der Browser kann das Bild nicht zeigen.',
-  words_from_ocr: 'Die Wörter dieser Seite wurden durch OCR gelesen.', words_from_none: 'Auf dieser Seite wurden keine Wörter gefunden.',
+  layout_simplified: 'Layout vereinfacht: Die Folie kann in ihrem Programm anders aussehen.', words_from_ocr: 'Die Wörter dieser Seite wurden durch OCR gelesen.', words_from_none: 'Auf dieser Seite wurden keine Wörter gefunden.',
   no_text: 'Diese Datei hat keinen Text.', table: 'Tabelle', tables: 'Tabellen', table_number: 'Tabelle {number}', row: 'Zeile',
   rows_of: '{shown} von {total} Zeilen', rows_limit: 'Die Textansicht zeigt die übrigen.',
   file_gone: 'Die Datei ist nicht mehr da.', file_denied: 'Diese Datei darf nicht gelesen werden.',

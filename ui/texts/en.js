@@ -39,7 +39,7 @@ export default {
   previous_match: 'Previous match (Shift+N)', next_match: 'Next match (n)', passages: 'Passages', passage_number: 'Passage {number}: {place}',
   page_navigation: 'Pages', previous_page: 'Previous page', next_page: 'Next page', page_number: 'Page', of_pages: 'of {pages}',
   page_alt: '{name}, page {page}', no_picture: 'There is no picture of this page; its text is shown.', picture_unreadable: 'The browser cannot show the picture.',
-  words_from_ocr: 'The words of this page were read by OCR.', words_from_none: 'No words were found on this page.',
+  layout_simplified: 'Layout simplified: the slide may look different in its program.', words_from_ocr: 'The words of this page were read by OCR.', words_from_none: 'No words were found on this page.',
   no_text: 'This file has no text.', table: 'Table', tables: 'Tables', table_number: 'Table {number}', row: 'Row',
   rows_of: '{shown} of {total} rows', rows_limit: 'The text view shows the others.',
   file_gone: 'The file is no longer there.', file_denied: 'This file may not be read.',

@@ -61,6 +61,10 @@ impl Outcome {
         if let Err(failed) = sink.enter_member(name) {
             return self.record_failure(name, failed, sink);
         }
+        if !sink.leads_to_member() {
+            // Does not even inflate a member that nobody asked for.
+            return sink.leave_member();
+        }
         let short = name.rsplit('/').next().unwrap_or(name);
         let unpacked = bytes(sink);
         let is_unpacked = unpacked.is_ok();

@@ -6,4 +6,5 @@ pub(in crate::extract) mod odf;
 pub(in crate::extract) mod ooxml;
 pub(in crate::extract) mod pptx;
 pub(in crate::extract) mod rtf;
+pub(in crate::extract) mod slide;
 pub(in crate::extract) mod spreadsheet;

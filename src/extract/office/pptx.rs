@@ -39,7 +39,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 }
 
 /// Returns the part names of the slides in presentation order, or by number if the presentation does not list them.
-fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadResult<Vec<String>> {
+pub(super) fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadResult<Vec<String>> {
     let relations = ooxml::read_relations(package, main, sink)?;
     let mut slides = Vec::new();
     if let Some(xml) = package.read_xml(main, sink)? {

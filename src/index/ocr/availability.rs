@@ -120,6 +120,7 @@ fn load_job(tools: &Tools) -> SkillJob {
         rest_after: None,
         purpose: Purpose::EveryText,
         width: None,
+        member: None,
         tools,
     }
 }

@@ -81,6 +81,7 @@ pub(in crate::index) async fn run_slice(
         rest_after: Some(YIELD_AFTER_SECONDS),
         purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
         width: None,
+        member: None,
         tools: tools.clone(),
     };
     let turn = call_worker(reader, (&file, &name), job, begun).await?;

@@ -253,12 +253,16 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         request: Some(schema_of::<PageRequest>),
         response: (200, Some(schema_of::<PagePreview>)),
-        ..operation("post", "/v1/page", "Returns the size of a page of a PDF or image, and the places of words and of a quote on it")
+        ..operation(
+            "post",
+            "/v1/page",
+            "Returns the size of a page of a PDF, image or slide, and the places of words and of a quote on it",
+        )
     },
     Operation {
         query: &["path", "page", "width"],
         picture: true,
-        ..operation("get", "/v1/page/picture", "Returns the picture of a page of a PDF or image as JPEG")
+        ..operation("get", "/v1/page/picture", "Returns the picture of a page of a PDF, image or slide as JPEG")
     },
     Operation {
         response: (200, Some(schema_of::<PastSearches>)),

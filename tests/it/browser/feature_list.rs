@@ -207,6 +207,9 @@ fn page_picture(page: &Page) {
     });
     page.browser.click_named("Text");
     page.browser.wait_until("the text is shown", |it| !it.has(".page-picture") && it.text("#preview").len() > 50);
+    page.preview("wet cable glands ext:pptx");
+    page.browser.wait_for(".page-picture .frame");
+    page.browser.wait_for_text("#preview", "Layout simplified");
 }
 
 fn sheets_mails_archives(page: &Page) {

@@ -90,7 +90,8 @@ pub(crate) fn send_raw(world: &World, request: &str) -> Response {
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
-    let text = String::from_utf8(bytes).unwrap();
+    // A picture is no text; its head is.
+    let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}\n{}", world.log()));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Response { status, head: head.to_lowercase(), raw_head: head.into(), body: body.into() }

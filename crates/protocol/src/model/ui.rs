@@ -123,11 +123,11 @@ pub struct Counts {
     pub groups: Vec<CountGroup>,
 }
 
-/// A request for a page of a PDF, or for an image, to show.
+/// A request for a page of a PDF, an image or a slide, to show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageRequest {
-    /// Absolute path of an indexed file.
+    /// Absolute path of an indexed file; a member of an archive or an attachment of a mail is named by `archive!/member`.
     pub path: String,
     /// Number of the page, from 1; the first if absent.
     #[schemars(range(min = 1))]
@@ -145,7 +145,7 @@ pub struct PageRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PictureRequest {
-    /// Absolute path of an indexed PDF or image.
+    /// Absolute path of an indexed PDF, image or presentation; a member of an archive is named by `archive!/member`.
     pub path: String,
     /// Number of the page, from 1; the first if absent.
     #[schemars(range(min = 1))]
@@ -192,6 +192,8 @@ pub struct PagePreview {
     pub quote_frames: Vec<Region>,
     /// Where the words come from.
     pub words_from: WordsFrom,
+    /// Whether the picture shows the content in a simplified layout, as that of a slide does.
+    pub simplified: bool,
     /// Address of the picture, without its width.
     pub picture: String,
 }
