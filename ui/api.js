@@ -5,13 +5,15 @@
 
 /** An error of the API (or of the network: then `status` is 0 and `code` is `unavailable`). */
 export class ApiError extends Error {
-  constructor({ status = 0, code = 'unknown', message = '', hint = null, field = null }) {
+  constructor({ status = 0, code = 'unknown', message = '', hint = null, field = null, answer = null }) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
     this.hint = hint;
     this.field = field;
+    /** The whole answer, which may say more, as those of the corpus API do. */
+    this.answer = answer;
   }
 }
 
@@ -85,18 +87,11 @@ function probeDaemon(delay) {
 }
 
 async function errorFrom(response) {
-  let error = null;
-  try {
-    error = (await response.json()).error;
-  } catch {
-    // An answer that is not JSON (a proxy, an older daemon) has only its status line.
-  }
+  // An answer that is not JSON (a proxy, an older daemon) has only its status line.
+  const answer = await response.json().catch(() => null);
+  const { code, message, hint, field } = answer?.error || {};
   return new ApiError({
-    status: response.status,
-    code: error?.code,
-    message: error?.message || `HTTP ${response.status} ${response.statusText}`.trim(),
-    hint: error?.hint,
-    field: error?.field,
+    status: response.status, code, message: message || `HTTP ${response.status} ${response.statusText}`.trim(), hint, field, answer,
   });
 }
 
@@ -121,19 +116,19 @@ async function request(path, options) {
   throw error;
 }
 
-/** Writes parameters as a query string, without empty ones. */
-export function queryString(params) {
+/** An address of a path with parameters, without the empty ones. */
+export function addressOf(path, params) {
   const pairs = new URLSearchParams();
   for (const [name, value] of Object.entries(params || {})) {
     if (value !== null && value !== undefined && value !== '') pairs.set(name, value);
   }
-  const text = pairs.toString();
-  return text ? `?${text}` : '';
+  const query = pairs.toString();
+  return query ? `${path}?${query}` : path;
 }
 
 /** GET of JSON. */
 export function get(path, params, { signal } = {}) {
-  return request(path + queryString(params), { method: 'GET', signal });
+  return request(addressOf(path, params), { method: 'GET', signal });
 }
 
 /** POST of JSON. */

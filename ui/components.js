@@ -1,6 +1,8 @@
 /** Components and functions that all views share. */
 import { html, useState, useEffect, useLayoutEffect, useRef, useReducer } from './vendor/preact-htm.js';
-import { t, language } from './i18n.js';
+import { t, hasText, language } from './i18n.js';
+import { addressOf } from './api.js';
+import { useId } from './hooks.js';
 
 /** Outlines on a grid of 16 by 16, drawn with a stroke of the colour of the text. */
 const ICON_PATHS = {
@@ -69,12 +71,21 @@ export function Button({ icon, label, variant, pressed, class: className, childr
     ${icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}</button>`;
 }
 
-let dialogCount = 0;
+/** A link to a place of the page, which opens without loading the page anew. */
+export function Link({ path, params, navigate, children, ...rest }) {
+  const follow = (event) => {
+    // With these keys the browser opens the link in another tab or window.
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    navigate(path, params);
+  };
+  return html`<a href=${addressOf(path, params)} ...${rest} onClick=${follow}>${children}</a>`;
+}
 
 /** A modal dialog: the native element keeps the focus inside and closes with Esc. Without `onClose` it cannot be closed. */
 export function Dialog({ title, onClose, children, class: className = '' }) {
   const ref = useRef(null);
-  const [titleId] = useState(() => `dialog-title-${dialogCount += 1}`);
+  const titleId = useId('dialog-title');
   useEffect(() => {
     const opener = document.activeElement;
     ref.current.showModal();
@@ -91,22 +102,27 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
 }
 
 /**
- * A message. `kind` is `error`, `warning`, `info` or `success`; `error` may be an ApiError, whose hint is shown too;
- * `actions` are buttons below the text.
+ * A message. `kind` is `error`, `warning`, `info` or `success`; `text` is a sentence; `error` may be an ApiError, whose hint
+ * is shown too; `actions` are buttons below the text.
  */
-export function Message({ kind, error, children, actions, onClose }) {
+export function Message({ kind, error, text = error && (error.message || String(error)), children, actions, onClose }) {
   const level = kind || (error ? 'error' : 'info');
   const icon = level === 'success' ? 'check' : level === 'info' ? 'info' : 'warning';
   return html`<div class=${`message message-${level}`} role=${level === 'error' ? 'alert' : 'status'}>
     <${Icon} name=${icon} />
     <div class="message-text">
       ${children}
-      ${error && html`<p><bdi>${visibleText(error.message || String(error))}</bdi></p>`}
+      ${text && html`<p><bdi>${visibleText(text)}</bdi></p>`}
       ${error?.hint && html`<p class="message-hint"><bdi>${visibleText(error.hint)}</bdi></p>`}
       ${actions}
     </div>
     ${onClose && html`<${Button} icon="close" label=${t('close')} variant="plain" onClick=${onClose} />`}
   </div>`;
+}
+
+/** A note that something is under way. */
+export function Loading() {
+  return html`<p class="muted" role="status">${t('loading')}</p>`;
 }
 
 /** An error of reading, in words: a file that has gone or may not be read has its own sentence. */
@@ -212,6 +228,24 @@ export function visibleText(text, oneLine = false) {
   return oneLine ? shown.replace(LINE_CHARACTERS, '\ufffd') : shown;
 }
 
+/** A name of the daemon, such as that of a field, as words: `links_to` and `LinksTo` become "Links to". */
+export function readable(name) {
+  const words = visibleText(name, true).replace(/([a-z])([A-Z])/g, (pair, end, start) => `${end} ${start.toLowerCase()}`).replace(/_/g, ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** The text of `prefix_name`; for a name of the daemon that has none, the name as words. */
+export function word(prefix, name) {
+  const key = `${prefix}_${name}`;
+  return hasText(key) ? t(key) : readable(name);
+}
+
+/** Name and explanation (with the cure) of a reason or rule why a file is not read. */
+export function reasonText(reason) {
+  const [name, explanation = ''] = word('reason', reason).split('|');
+  return { name, explanation };
+}
+
 /** A text with marks: `ranges` is a sorted list of `[start, end]` in UTF-16 code units. */
 export function Marked({ text, ranges, oneLine }) {
   const shown = visibleText(text, oneLine);
@@ -226,29 +260,6 @@ export function Marked({ text, ranges, oneLine }) {
   }
   parts.push(shown.slice(position));
   return html`<bdi>${parts}</bdi>`;
-}
-
-/** The value as it was when it last stayed the same for `delay` milliseconds. */
-export function useDebounce(value, delay) {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), delay);
-    return () => clearTimeout(timer);
-  }, [value, delay]);
-  return settled;
-}
-
-/** True while a media query matches. */
-export function useMediaQuery(query) {
-  const [matches, setMatches] = useState(() => matchMedia(query).matches);
-  useEffect(() => {
-    const list = matchMedia(query);
-    const update = () => setMatches(list.matches);
-    update();
-    list.addEventListener('change', update);
-    return () => list.removeEventListener('change', update);
-  }, [query]);
-  return matches;
 }
 
 /** Offsets of the items from the measured heights, with an estimate for those that were never shown. */

@@ -1,64 +1,8 @@
-/** Components and hooks that the views beside the search share. */
-import { html, useState, useEffect, useRef, useCallback } from './vendor/preact-htm.js';
-import { isAbort, onConnection } from './api.js';
-import { t, tn, hasText, language } from './i18n.js';
-import { Button, Dialog, Icon, Message, copyText, formatNumber, visibleText } from './components.js';
-
-/**
- * Loads data and keeps the last answer while it is loaded again. Answers of older requests are dropped.
- * @param {(options: {signal: AbortSignal}) => Promise<any>} load
- * @param {any[]} deps that start a new request when they change
- * @returns {{data: any, error: Error|null, loading: boolean, reload: () => void, setData: (data: any) => void}}
- */
-export function useLoad(load, deps) {
-  const [state, setState] = useState({ data: null, error: null, loading: true });
-  const [version, setVersion] = useState(0);
-  useEffect(() => {
-    const controller = new AbortController();
-    setState((old) => ({ ...old, loading: true }));
-    Promise.resolve(load({ signal: controller.signal })).then(
-      (data) => { if (!controller.signal.aborted) setState({ data, error: null, loading: false }); },
-      (error) => { if (!isAbort(error) && !controller.signal.aborted) setState((old) => ({ ...old, error, loading: false })); },
-    );
-    return () => controller.abort();
-  }, [...deps, version]);
-  // A request that failed because the daemon was away is repeated as soon as it is back.
-  const wasAway = state.error?.status === 0;
-  useEffect(() => (wasAway ? onConnection((isAway) => { if (!isAway) setVersion((number) => number + 1); }) : undefined), [wasAway]);
-  const reload = useCallback(() => setVersion((number) => number + 1), []);
-  const setData = useCallback((data) => setState({ data, error: null, loading: false }), []);
-  return { ...state, reload, setData };
-}
-
-/** Runs an action of a button: `{run, busy, error, clearError}`. `run` gives the result, or `undefined` after an error. */
-export function useAction() {
-  const [state, setState] = useState({ busy: false, error: null });
-  const run = useCallback(async (action) => {
-    setState({ busy: true, error: null });
-    try {
-      const result = await action();
-      setState({ busy: false, error: null });
-      return result;
-    } catch (error) {
-      setState({ busy: false, error: isAbort(error) ? null : error });
-      return undefined;
-    }
-  }, []);
-  const clearError = useCallback(() => setState({ busy: false, error: null }), []);
-  return { ...state, run, clearError };
-}
-
-let nextId = 0;
-
-/** An id that is unique in the page and stays the same for one component. */
-export function useId(prefix = 'id') {
-  const ref = useRef(null);
-  if (!ref.current) {
-    nextId += 1;
-    ref.current = `${prefix}-${nextId}`;
-  }
-  return ref.current;
-}
+/** Components that the views beside the search share. */
+import { html, useState } from './vendor/preact-htm.js';
+import { t, tn, language } from './i18n.js';
+import { Button, Dialog, Icon, Loading, Message, copyText, formatNumber, visibleText, word } from './components.js';
+import { useAction, useId } from './hooks.js';
 
 /** A part of a view with a heading. */
 export function Section({ title, actions, children, class: className = '' }) {
@@ -74,6 +18,17 @@ export function Field({ label, hint, required, children }) {
   return html`<div class="field"><label for=${id}>${label}${required && html`<span class="required"> (${t('required')})</span>`}</label>
     ${children(id, hint ? `${id}-hint` : undefined)}
     ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}</div>`;
+}
+
+/** A text field with its label. `onInput` gets the text; other properties are attributes of the control. */
+export function TextField({ label, hint, required, onInput, ...rest }) {
+  return html`<${Field} label=${label} hint=${hint} required=${required}>${(id, hintId) => html`<input id=${id} type="text" aria-describedby=${hintId}
+    spellcheck="false" autocomplete="off" ...${rest} onInput=${(event) => onInput(event.target.value)} />`}<//>`;
+}
+
+/** A choice of one of the `options`, which are `[value, text]`. Without a label the place names it by `aria-label`. */
+export function Select({ options, onChange, ...rest }) {
+  return html`<select ...${rest} onChange=${(event) => onChange(event.target.value)}>${options.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select>`;
 }
 
 /** A path or a name: isolated from the direction of the text around it, in one line, hidden characters visible. */
@@ -93,6 +48,11 @@ export function SentenceWithCommands({ text }) {
   const commands = parts.filter((part, index) => index % 2 === 1 && /^vicd? /.test(part));
   return html`<p>${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}</p>
     ${[...new Set(commands)].map((command) => html`<${Command} key=${command} text=${command} />`)}`;
+}
+
+/** A longer text of the daemon in its own notation, in a region that scrolls by itself. */
+export function Listing({ label, text }) {
+  return html`<pre class="listing" tabindex="0" aria-label=${label}>${visibleText(text)}</pre>`;
 }
 
 /**
@@ -160,7 +120,7 @@ export function LoadState({ request }) {
     return html`<${Message} kind="error" error=${request.error}
       actions=${html`<${Button} icon="refresh" onClick=${request.reload}>${t('try_again')}<//>`} />`;
   }
-  return request.loading && !request.data ? html`<p role="status" class="muted">${t('loading')}</p>` : null;
+  return request.loading && !request.data ? html`<${Loading} />` : null;
 }
 
 /** A short text in a box, with the colour of its kind: `good`, `warning`, `bad` or none. */
@@ -196,19 +156,11 @@ export function languageName(code) {
   }
 }
 
-/** Name and explanation (with the cure) of a reason or rule why a file is not read. */
-export function reasonText(reason) {
-  const key = `reason_${reason}`;
-  if (!reason || !hasText(key)) return { name: visibleText(reason), explanation: '' };
-  const [name, explanation] = t(key).split('|');
-  return { name, explanation };
-}
-
 const STATE_KINDS = { indexed: 'good', completed: 'good', running: 'accent', pending: 'warning', queued: 'warning', failed: 'bad' };
 
 /** The state of a file or of a job as a tag. */
 export function StateTag({ state }) {
-  return html`<${Badge} kind=${STATE_KINDS[state]}>${hasText(`state_name_${state}`) ? t(`state_name_${state}`) : visibleText(state)}<//>`;
+  return html`<${Badge} kind=${STATE_KINDS[state]}>${word('state_name', state)}<//>`;
 }
 
 /** Figures and progress of an index job, as live text. */
@@ -216,7 +168,7 @@ export function JobProgress({ job }) {
   const done = job.phase === 'vectors' ? job.chunks_embedded : job.files_done;
   const total = job.phase === 'vectors' ? job.chunks_embedded + job.chunks_awaiting : job.files_total;
   const parts = [
-    hasText(`phase_${job.phase}`) ? t(`phase_${job.phase}`) : visibleText(job.phase),
+    word('phase', job.phase),
     total ? t('job_files', { done: formatNumber(job.files_done), total: formatNumber(job.files_total) }) : tn('count_files', job.files_found),
     job.tokens_per_second > 0 && t('job_rate', { rate: formatNumber(job.tokens_per_second, 0) }),
     job.eta_seconds !== null && job.eta_seconds !== undefined && t('job_eta', { time: formatDuration(job.eta_seconds) }),

@@ -1,38 +1,33 @@
 /** The corpus view: saved views, and the verbs of the corpus API as forms with their results as tables. */
-import { html, useState, useEffect, useRef, useMemo } from './vendor/preact-htm.js';
-import { ApiError, post, sessionHeaders } from './api.js';
+import { createContext, html, useContext, useState, useEffect, useRef, useMemo } from './vendor/preact-htm.js';
+import { ApiError, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Message, formatNumber, toast, visibleText } from './components.js';
-import { ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Tabs, useAction, useLoad } from './components_views.js';
-import { SchemaFields, fieldDescriptions, formsOf, requestObject, schemaOfForm } from './schema_form.js';
+import { Button, Link, Message, formatNumber, readable, toast, visibleText } from './components.js';
+import { ConfirmDialog, DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
+import { useAction, useLoad } from './hooks.js';
+import { SchemaFields, formsOf, requestObject, schemaOfForm } from './schema_form.js';
 
 const VERBS = ['QUERY', 'EXTRACT', 'DETECT', 'COMPARE', 'SUMMARIZE', 'TRACE', 'SCORE', 'NORMALIZE', 'DELTA', 'INGEST', 'EXPLAIN_FAILURE'];
 const JOB_WAIT_MS = 5000;
 const FINAL_STATES = ['completed', 'failed', 'cancelled'];
 
-/** The path of a verb. */
-function verbPath(verb) {
-  return `/v1/corpus/${verb.toLowerCase().replace(/_/g, '-')}`;
-}
+/** How files are shown: `{paths, openFile}`, the paths by the number of a file, and a function that opens one. */
+const Files = createContext(null);
 
 /**
- * Calls a verb. An error of the corpus API is an answer like any other: it has suggested actions, which `post` would drop.
+ * Calls a verb. An error of the corpus API is an answer like any other, which has suggested actions.
  * @returns {Promise<object>} the envelope; throws ApiError if the answer has none
  */
-async function callVerb(verb, request, { signal }) {
-  let response;
-  try {
-    response = await fetch(verbPath(verb), { method: 'POST', signal, credentials: 'same-origin', cache: 'no-store',
-      headers: { 'content-type': 'application/json', ...sessionHeaders() }, body: JSON.stringify(request) });
-  } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    return post(verbPath(verb), request, { signal });
-  }
-  // The shared function tells the shell about an ended session.
-  if (response.status === 401) return post(verbPath(verb), request, { signal });
-  const body = await response.json().catch(() => null);
-  if (body && 'verb' in body) return body;
-  throw new ApiError({ status: response.status, message: `HTTP ${response.status}`, ...body?.error });
+function callVerb(verb, request, options) {
+  return post(`/v1/corpus/${verb.toLowerCase().replace(/_/g, '-')}`, request, options).catch((error) => {
+    if (error.answer && 'verb' in error.answer) return error.answer;
+    throw error;
+  });
+}
+
+/** Calls a verb and returns its data, or throws its error. */
+async function dataOf(verb, request, options) {
+  return checked(await callVerb(verb, request, options)).data;
 }
 
 /** The envelope of an answer, or throws its error. */
@@ -42,17 +37,14 @@ function checked(envelope) {
 }
 
 /** The view at `/ui/corpus?verb=QUERY&form=...`. */
-export function CorpusView({ session, navigate, openPreview, params }) {
-  const schemas = useLoad(({ signal }) => callVerb('SCHEMA', {}, { session, signal }).then(checked), []);
+export function CorpusView({ navigate, openPreview, params }) {
   const [tab, setTab] = useState('verbs');
-  const views = useLoad(({ signal }) => callVerb('VIEW', { action: 'list' }, { session, signal }).then(checked), []);
+  const views = useLoad((options) => dataOf('VIEW', { action: 'list' }, options), []);
   const openFile = (path) => absolutePath(path).then((absolute) => openPreview({ path: absolute }), (error) => toast(error.message, 'error'));
   return html`<div class="page page-wide"><h1>${t('nav_corpus')}</h1><p class="muted lead">${t('corpus_lead')}</p>
     <${Tabs} label=${t('nav_corpus')} active=${tab} onSelect=${setTab} tabs=${[['verbs', t('corpus_verbs')], ['views', t('corpus_views')]]}>
-      <${LoadState} request=${schemas} />
-      <div hidden=${tab !== 'verbs'}>${schemas.data && html`<${VerbsPart} schemas=${schemas.data.data} views=${views.data?.data.views || []} session=${session}
-        params=${params || {}} navigate=${navigate} openFile=${openFile} />`}</div>
-      <div hidden=${tab !== 'views'}><${ViewsPart} views=${views} session=${session} openFile=${openFile} /></div>
+      <div hidden=${tab !== 'verbs'}><${VerbsPart} views=${views.data?.views || []} params=${params || {}} navigate=${navigate} openFile=${openFile} /></div>
+      <div hidden=${tab !== 'views'}><${ViewsPart} views=${views} openFile=${openFile} /></div>
     <//></div>`;
 }
 
@@ -66,37 +58,37 @@ async function absolutePath(path) {
   return file.path;
 }
 
-function VerbsPart({ schemas, views, session, params, navigate, openFile }) {
-  const known = VERBS.filter((name) => schemas.some((entry) => entry.verb === name));
-  const verb = known.includes(params.verb) ? params.verb : known[0];
-  const schema = schemas.find((entry) => entry.verb === verb)?.request;
+function VerbsPart({ views, params, navigate, openFile }) {
+  const verb = VERBS.includes(params.verb) ? params.verb : VERBS[0];
+  const schemas = useLoad((options) => dataOf('SCHEMA', { verb }, options), [verb]);
+  const schema = schemas.data?.verb === verb ? schemas.data.request : null;
   const forms = formsOf(schema);
   const form = forms ? (forms.values.includes(params.form) ? params.form : forms.values[0]) : null;
   // What was typed is kept for each verb and form while the view is open.
   const [typed, setTyped] = useState({});
   const [results, setResults] = useState({});
   const key = `${verb} ${form || ''}`;
-  return html`<div class="corpus-layout"><nav class="side-nav" aria-label=${t('corpus_verbs')}>${known.map((name) => html`<a key=${name} href=${`/ui/corpus?verb=${name}`}
-      aria-current=${name === verb ? 'page' : undefined} onClick=${(event) => { event.preventDefault(); navigate('/ui/corpus', { verb: name }); }}>
-      <strong>${name}</strong><span class="muted">${t(`verb_${name}`)}</span></a>`)}</nav>
-    <div class="corpus-main">${schema && html`<${VerbForm} key=${key} verb=${verb} form=${form} forms=${forms} schema=${schema} views=${views} session=${session}
-      typed=${typed[key] || {}} onTyped=${(values) => setTyped((old) => ({ ...old, [key]: values }))}
-      onForm=${(name) => navigate('/ui/corpus', { verb, form: name })} onResult=${(result) => setResults((old) => ({ ...old, [key]: result }))} />`}
+  return html`<div class="corpus-layout"><nav class="side-nav" aria-label=${t('corpus_verbs')}>${VERBS.map((name) => html`<${Link} key=${name}
+      path="/ui/corpus" params=${{ verb: name }} navigate=${navigate} aria-current=${name === verb ? 'page' : undefined}>${t(`verb_${name}`)}<code class="muted">${name}</code><//>`)}</nav>
+    <div class="corpus-main"><${LoadState} request=${schemas} />
+      ${schema && html`<${VerbForm} key=${key} verb=${verb} form=${form} forms=${forms} schema=${schema} views=${views}
+        typed=${typed[key] || {}} onTyped=${(values) => setTyped((old) => ({ ...old, [key]: values }))}
+        onForm=${(name) => navigate('/ui/corpus', { verb, form: name })} onResult=${(result) => setResults((old) => ({ ...old, [key]: result }))} />`}
       ${results[key] && html`<${Envelope} envelope=${results[key]} openFile=${openFile} />`}</div></div>`;
 }
 
 /** Waits for the job of an answer; `onJob` is told of its state. Returns the final answer. */
-async function waitForJob(envelope, { session, signal, onJob }) {
+async function waitForJob(envelope, { signal, onJob }) {
   let current = envelope;
   while (current.data?.job_id && !FINAL_STATES.includes(current.data.state)) {
     onJob(current.data);
-    current = checked(await callVerb('JOB', { id: envelope.data.job_id, wait_ms: JOB_WAIT_MS }, { session, signal }));
+    current = checked(await callVerb('JOB', { id: envelope.data.job_id, wait_ms: JOB_WAIT_MS }, { signal }));
   }
   onJob(null);
   return current.data?.answer || current;
 }
 
-function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, onForm, onResult }) {
+function VerbForm({ verb, form, forms, schema, views, typed, onTyped, onForm, onResult }) {
   const [job, setJob] = useState(null);
   const [problem, setProblem] = useState(null);
   const { run, busy, error } = useAction();
@@ -104,10 +96,8 @@ function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, o
   useEffect(() => () => controller.current?.abort(), []);
   // The schema of EXTRACT is a kind of form too: its help describes the filters.
   const helpForm = form || (verb === 'EXTRACT' && typed.schema) || undefined;
-  const help = useLoad(({ signal }) => callVerb('HELP', { verb, form: helpForm }, { session, signal }).then(checked), [verb, helpForm]);
-  const common = useLoad(({ signal }) => callVerb('HELP', { verb: 'common' }, { session, signal }).then(checked), []);
-  const helpText = help.data?.data.help || '';
-  const descriptions = useMemo(() => ({ ...fieldDescriptions(common.data?.data.help), ...fieldDescriptions(helpText) }), [helpText, common.data]);
+  const help = useLoad((options) => dataOf('HELP', { verb, form: helpForm }, options), [verb, helpForm]);
+  const helpText = help.data?.help || '';
   const formSchema = schemaOfForm(schema, form);
   const submit = (event) => {
     event.preventDefault();
@@ -116,25 +106,26 @@ function VerbForm({ verb, form, forms, schema, views, session, typed, onTyped, o
     const { signal } = controller.current;
     setProblem(null);
     run(async () => {
-      const first = await callVerb(verb, requestObject(formSchema, typed) || {}, { session, signal });
-      const envelope = first.error ? first : await waitForJob(first, { session, signal, onJob: setJob });
+      const first = await callVerb(verb, requestObject(formSchema, typed) || {}, { signal });
+      const envelope = first.error ? first : await waitForJob(first, { signal, onJob: setJob });
       setProblem(envelope.error);
       onResult(envelope);
     }).finally(() => setJob(null));
   };
-  const cancel = () => callVerb('JOB', { id: job.job_id, cancel: true }, { session }).catch(() => {});
-  const withViews = views.length && formSchema.properties.view ? { ...formSchema, properties: { ...formSchema.properties, view: { enum: views.map((view) => view.name) } } } : formSchema;
-  return html`<${Section} title=${verb}>
-    <p>${purposeOf(helpText)}</p>
+  const cancel = () => callVerb('JOB', { id: job.job_id, cancel: true }).catch(() => {});
+  const withViews = views.length && formSchema.properties.view
+    ? { ...formSchema, properties: { ...formSchema.properties, view: { ...formSchema.properties.view, enum: views.map((view) => view.name), areNames: true } } } : formSchema;
+  return html`<${Section} title=${html`${t(`verb_${verb}`)} <code class="muted">${verb}</code>`}>
+    <p lang="en">${purposeOf(helpText)}</p>
     <form class="form-fields" onSubmit=${submit}>
-      ${forms && html`<${Field} label=${t('corpus_form')}>${(id) => html`<select id=${id} value=${form} onChange=${(event) => onForm(event.target.value)}>
-        ${forms.values.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select>`}<//>`}
-      <${SchemaFields} schema=${withViews} values=${typed} onChange=${(name, value) => onTyped({ ...typed, [name]: value })} descriptions=${descriptions} problem=${problem} />
-      <div class="button-row"><button type="submit" class="button button-primary" disabled=${busy}>${t('corpus_run')}</button>
+      ${forms && html`<${Field} label=${t('corpus_form')} hint=${html`<span lang="en">${visibleText(formSchema.properties[forms.name].description)}</span>`}>${(id, hint) => html`<${Select} id=${id}
+        aria-describedby=${hint} value=${form} onChange=${onForm} options=${forms.values.map((name) => [name, readable(name)])} />`}<//>`}
+      <${SchemaFields} schema=${withViews} values=${typed} onChange=${(name, value) => onTyped({ ...typed, [name]: value })} problem=${problem} />
+      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy}>${t('corpus_run')}<//>
         ${job && html`<${Button} icon="close" onClick=${cancel}>${t('cancel')}<//>`}
         <span role="status" class="muted">${job ? `${t('corpus_job')} ${job.documents ? tn('corpus_documents', job.documents) : ''}` : busy && t('loading')}</span></div></form>
     ${error && html`<${Message} error=${error} />`}
-    ${helpText && html`<${Disclosure} title=${t('corpus_help')}><pre class="grammar" tabindex="0" aria-label=${t('corpus_help')}>${visibleText(helpText)}</pre><//>`}
+    ${helpText && html`<${Disclosure} title=${t('corpus_help')}><${Listing} label=${t('corpus_help')} text=${helpText} /><//>`}
   <//>`;
 }
 
@@ -151,21 +142,22 @@ function percent(value) {
 /** An answer: its error with what to do, or its data with confidence, coverage, unknowns, method and evidence. */
 function Envelope({ envelope, openFile }) {
   const { error, data, method, unknowns = [], evidence = [] } = envelope;
-  const paths = useMemo(() => new Map(evidence.filter((entry) => entry.path).map((entry) => [entry.file, entry.path])), [evidence]);
+  const files = useMemo(() => ({ paths: new Map(evidence.filter((entry) => entry.path).map((entry) => [entry.file, entry.path])), openFile }), [envelope]);
   if (error) {
-    return html`<${Message} kind="error"><p>${visibleText(error.message)}</p>${error.field && html`<p>${t('corpus_error_field')} <code>${visibleText(error.field)}</code></p>`}
+    return html`<${Message} kind="error"><p>${visibleText(error.message)}</p>${error.field && html`<p>${t('corpus_error_field')} ${readable(error.field)} <code class="muted">${visibleText(error.field)}</code></p>`}
       ${error.suggested_actions?.length > 0 && html`<p><strong>${t('corpus_suggested')}</strong></p><ul class="bullets">${error.suggested_actions.map((action) => html`<li key=${action}>${visibleText(action)}</li>`)}</ul>`}<//>`;
   }
-  const methodText = method && Object.entries(method).map(([name, value]) => (name === 'name' ? value : `${name}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)).join('; ');
+  const methodText = method && Object.entries(method).map(([name, value]) => (name === 'name' ? value : `${readable(name)}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)).join('; ');
   return html`<${Section} title=${t('corpus_answer')}>
-    <${Facts} facts=${[[t('corpus_confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
-    <${Value} name=${t('corpus_data')} value=${data} paths=${paths} openFile=${openFile} />
-    ${unknowns.length > 0 && html`<h3>${t('corpus_unknowns')}</h3><${ObjectTable} label=${t('corpus_unknowns')} rows=${unknowns} paths=${paths} openFile=${openFile} />`}
-    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${Evidence} entry=${entry} openFile=${openFile} /></li>`)}</ul><//>`}
-  <//>`;
+    <${Files.Provider} value=${files}><${Facts} facts=${[[t('corpus_confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
+    <${Value} name=${t('corpus_data')} value=${data} />
+    ${unknowns.length > 0 && html`<h3>${t('corpus_unknowns')}</h3><${ObjectTable} label=${t('corpus_unknowns')} rows=${unknowns} />`}
+    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${Evidence} entry=${entry} /></li>`)}</ul><//>`}
+  <//><//>`;
 }
 
-function Evidence({ entry, openFile }) {
+function Evidence({ entry }) {
+  const { openFile } = useContext(Files);
   const place = entry.place || (entry.lines ? t('place_lines', { from: entry.lines[0], to: entry.lines[1] }) : entry.page ? t('place_page', { page: entry.page }) : '');
   if (!entry.path) return html`<bdi>${visibleText(JSON.stringify(entry))}</bdi>`;
   return html`<button type="button" class="evidence" onClick=${() => openFile(entry.path)}><span class="evidence-place"><${PathText} path=${entry.path} /> ${visibleText(place)}</span>
@@ -177,54 +169,55 @@ function isObject(value) {
 }
 
 /** A value of an answer: lists of objects as tables, other fields as facts. */
-function Value({ name, value, paths, openFile }) {
-  if (Array.isArray(value) && value.length && value.every(isObject)) return html`<${ObjectTable} label=${name} rows=${value} paths=${paths} openFile=${openFile} />`;
-  if (!isObject(value)) return html`<${Cell} name=${name} value=${value} paths=${paths} openFile=${openFile} />`;
+function Value({ name, value }) {
+  if (Array.isArray(value) && value.length && value.every(isObject)) return html`<${ObjectTable} label=${name} rows=${value} />`;
+  if (!isObject(value)) return html`<${Cell} name=${name} value=${value} />`;
   const entries = Object.entries(value);
   const isLarge = ([, entry]) => (Array.isArray(entry) && entry.some(isObject)) || isObject(entry);
-  return html`<${Facts} facts=${entries.filter((entry) => !isLarge(entry)).map(([key, entry]) => [visibleText(key), html`<${Cell} name=${key} value=${entry} paths=${paths} openFile=${openFile} />`])} />
-    ${entries.filter(isLarge).map(([key, entry]) => html`<h3 key=${key}>${visibleText(key)}</h3><${Value} name=${key} value=${entry} paths=${paths} openFile=${openFile} />`)}`;
+  return html`<${Facts} facts=${entries.filter((entry) => !isLarge(entry)).map(([key, entry]) => [readable(key), html`<${Cell} name=${key} value=${entry} />`])} />
+    ${entries.filter(isLarge).map(([key, entry]) => html`<h3 key=${key}>${readable(key)}</h3><${Value} name=${key} value=${entry} />`)}`;
 }
 
-function ObjectTable({ label, rows, paths, openFile }) {
+function ObjectTable({ label, rows }) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  return html`<${DataTable} label=${label} rows=${rows} columns=${names.map((name) => ({ name, title: visibleText(name), number: rows.every((row) => typeof row[name] === 'number') && name !== 'file',
-    cell: (row) => html`<${Cell} name=${name} value=${row[name]} paths=${paths} openFile=${openFile} />` }))} />`;
+  return html`<${DataTable} label=${label} rows=${rows} columns=${names.map((name) => ({ name, title: html`<span title=${visibleText(name, true)}>${readable(name)}</span>`, number: rows.every((row) => typeof row[name] === 'number') && name !== 'file',
+    cell: (row) => html`<${Cell} name=${name} value=${row[name]} />` }))} />`;
 }
 
 const FILE_FIELDS = ['file', 'files', 'doc_a', 'doc_b', 'path'];
 const SHOWN_ITEMS = 8;
 
 /** One value in a table: files by their paths, numbers in the local notation, lists in one line, tables as tables. */
-function Cell({ name, value, paths, openFile }) {
+function Cell({ name, value }) {
+  const { paths, openFile } = useContext(Files);
   if (value === null || value === undefined) return '';
-  if (Array.isArray(value)) return html`<${ListCell} name=${name} items=${value} paths=${paths} openFile=${openFile} />`;
+  if (Array.isArray(value)) return html`<${ListCell} name=${name} items=${value} />`;
   const path = FILE_FIELDS.includes(name) && (typeof value === 'number' ? paths.get(value) : name === 'path' && value);
   if (path) return html`<button type="button" class="link-button" onClick=${() => openFile(path)}><${PathText} path=${path} /></button>`;
   if (name === 'confidence') return percent(value);
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
   if (typeof value === 'boolean') return t(`boolean_${value}`);
-  if (isObject(value)) return html`<bdi>${visibleText(Object.entries(value).map(([key, entry]) => `${key}: ${typeof entry === 'object' ? JSON.stringify(entry) : entry}`).join(', '))}</bdi>`;
+  if (isObject(value)) return html`<bdi>${visibleText(Object.entries(value).map(([key, entry]) => `${readable(key)}: ${typeof entry === 'object' ? JSON.stringify(entry) : entry}`).join(', '))}</bdi>`;
   return html`<bdi class="clamped-text">${visibleText(value)}</bdi>`;
 }
 
-function ListCell({ name, items, paths, openFile }) {
+function ListCell({ name, items }) {
   const [all, setAll] = useState(false);
+  const shown = items.slice(0, all ? undefined : SHOWN_ITEMS);
+  const more = shown.length < items.length && html`<button type="button" class="link-button" onClick=${() => setAll(true)}>${tn('corpus_more', items.length - SHOWN_ITEMS)}</button>`;
   if (items.length && items.every(Array.isArray)) {
-    return html`<table class="inner-table"><tbody>${items.slice(0, all ? undefined : SHOWN_ITEMS).map((row, index) => html`<tr key=${index}>${row.map((cell, column) => html`<td key=${column}><bdi>${visibleText(cell)}</bdi></td>`)}</tr>`)}</tbody></table>
-      ${items.length > SHOWN_ITEMS && !all && html`<button type="button" class="link-button" onClick=${() => setAll(true)}>${tn('corpus_more', items.length - SHOWN_ITEMS)}</button>`}`;
+    return html`<table class="inner-table"><tbody>${shown.map((row, index) => html`<tr key=${index}>${row.map((cell, column) => html`<td key=${column}><bdi>${visibleText(cell)}</bdi></td>`)}</tr>`)}</tbody></table>${more}`;
   }
-  return html`<span class="list-cell">${items.slice(0, all ? undefined : SHOWN_ITEMS).map((item, index) => html`<span key=${index}><${Cell} name=${name} value=${item} paths=${paths} openFile=${openFile} /></span>`)}
-    ${items.length > SHOWN_ITEMS && !all && html`<button type="button" class="link-button" onClick=${() => setAll(true)}>${tn('corpus_more', items.length - SHOWN_ITEMS)}</button>`}</span>`;
+  return html`<span class="list-cell">${shown.map((item, index) => html`<span key=${index}><${Cell} name=${name} value=${item} /></span>`)}${more}</span>`;
 }
 
-function ViewsPart({ views, session, openFile }) {
+function ViewsPart({ views, openFile }) {
   const [form, setForm] = useState({ name: '', filter: '' });
   const [shown, setShown] = useState(null);
   const [deleting, setDeleting] = useState(null);
   const { run, busy, error } = useAction();
   const change = (part) => setForm((old) => ({ ...old, ...part }));
-  const call = (request) => callVerb('VIEW', request, { session }).then(checked);
+  const call = (request) => callVerb('VIEW', request).then(checked);
   const create = (event) => {
     event.preventDefault();
     run(async () => {
@@ -234,19 +227,19 @@ function ViewsPart({ views, session, openFile }) {
     });
   };
   const show = (name) => run(async () => setShown(await call({ action: 'show', name })));
-  const list = views.data?.data.views;
+  const list = views.data?.views;
   return html`<${Section} title=${t('corpus_views')}><p class="hint">${t('views_explain')}</p>
     <${LoadState} request=${views} />
     ${list?.length === 0 && html`<p class="muted">${t('views_none')}</p>`}
     ${list?.length > 0 && html`<${DataTable} label=${t('corpus_views')} rows=${list} rowKey=${(view) => view.name} columns=${[
-      { name: 'name', title: t('column_name') }, { name: 'filter', title: t('view_filter') }, { name: 'type', title: t('model_kind') },
+      { name: 'name', title: t('column_name') }, { name: 'filter', title: t('view_filter') }, { name: 'type', title: t('model_kind'), cell: (view) => readable(view.type) },
       { name: 'actions', title: t('column_action'), cell: (view) => html`<div class="button-row"><${Button} disabled=${busy} onClick=${() => show(view.name)}>${t('view_show')}<//>
         <${Button} variant="danger" icon="trash" onClick=${() => setDeleting(view)}>${t('view_delete')}<//></div>` },
     ]} />`}
     <form class="form-box" onSubmit=${create}><h3>${t('view_new')}</h3>
-      <${Field} label=${t('column_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => change({ name: event.target.value })} />`}<//>
-      <${Field} label=${t('view_filter')} hint=${t('view_filter_hint')} required>${(id, hint) => html`<input id=${id} type="text" spellcheck="false" autocomplete="off" aria-describedby=${hint} value=${form.filter} onInput=${(event) => change({ filter: event.target.value })} />`}<//>
-      <div><button type="submit" class="button button-primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}</button></div></form>
+      <${TextField} label=${t('column_name')} required value=${form.name} onInput=${(name) => change({ name })} />
+      <${TextField} label=${t('view_filter')} hint=${t('view_filter_hint')} required value=${form.filter} onInput=${(filter) => change({ filter })} />
+      <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}<//></div></form>
     ${error && html`<${Message} error=${error} />`}
     ${deleting && html`<${ConfirmDialog} title=${t('view_delete_title', { name: visibleText(deleting.name, true) })} confirmLabel=${t('view_delete')} onClose=${() => setDeleting(null)}
       action=${async () => { await call({ action: 'delete', name: deleting.name }); setShown(null); views.reload(); }}><p>${t('view_delete_explain')}</p><//>`}

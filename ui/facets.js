@@ -1,11 +1,13 @@
 /** Filters with counts, the active filters, and their place in the address and in the requests. */
-import { html, useEffect, useState } from './vendor/preact-htm.js';
-import { post, isAbort } from './api.js';
+import { html, useState } from './vendor/preact-htm.js';
+import { post } from './api.js';
 import { t } from './i18n.js';
 import { Chip, Message, formatBytes, formatDate } from './components.js';
 import { languageName } from './components_views.js';
+import { useLoad } from './hooks.js';
 
 const SHOWN_VALUES = 7;
+const TYPING_DELAY_MS = 150;
 
 /** The filters of one value: the group of the counts and the parameter of the address. */
 const SINGLE_VALUES = { folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
@@ -57,28 +59,11 @@ function isActive(group, value, params) {
   }
 }
 
-/** Counts of the values of each filter for a request. The counts of an older request never replace newer ones. */
+/** Counts of the values of each filter for a request, and their error; none if not enabled. */
 export function useCounts(request, enabled, session) {
-  const [state, setState] = useState({ counts: null, error: null });
   const key = enabled ? JSON.stringify(request) : '';
-  useEffect(() => {
-    if (!enabled) {
-      setState({ counts: null, error: null });
-      return undefined;
-    }
-    const controller = new AbortController();
-    const timer = setTimeout(() => {
-      post('/v1/counts', request, { signal: controller.signal }).then(
-        (counts) => setState({ counts, error: null }),
-        (error) => !isAbort(error) && setState({ counts: null, error }),
-      );
-    }, 150);
-    return () => {
-      clearTimeout(timer);
-      controller.abort();
-    };
-  }, [key, session]);
-  return state;
+  const { data, error } = useLoad(({ signal }) => (enabled ? post('/v1/counts', request, { signal }) : Promise.resolve(null)), [key, session], TYPING_DELAY_MS);
+  return { counts: enabled ? data : null, error };
 }
 
 function FacetGroup({ group, params, onChange }) {
@@ -88,7 +73,7 @@ function FacetGroup({ group, params, onChange }) {
   const values = showAll ? group.values : group.values.slice(0, SHOWN_VALUES);
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
-    <h2 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h2>
+    <h3 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h3>
     <ul class="facet-values">
       ${values.map(({ label, value, count }) => html`<li key=${value}>
         <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count}
@@ -103,7 +88,8 @@ function FacetGroup({ group, params, onChange }) {
 export function Facets({ counts, error, params, onChange }) {
   return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
     ${error && html`<${Message} kind="error" error=${error}>${t('counts_failed')}<//>`}
-    ${counts && params.q && html`<p class="facet-note">${t('counts_of_words')}</p>`}
+    <h2 class="facet-title">${t('filters')}</h2>
+    ${counts && html`<p class="facet-note">${t(params.q ? 'counts_of_words' : 'counts_of_all')}</p>`}
     ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} onChange=${onChange} />`)}
     ${counts && !counts.complete && html`<p class="facet-note">${t('counts_incomplete')}</p>`}
   </aside>`;

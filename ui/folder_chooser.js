@@ -1,9 +1,10 @@
 /** Choosing folders: a browser of the folders of this machine, and a look at what indexing a folder would read and leave out. */
 import { html, useState, useEffect, useRef } from './vendor/preact-htm.js';
-import { post } from './api.js';
+import { get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Icon, Message, formatBytes, formatNumber, visibleText } from './components.js';
-import { Badge, Facts, Field, LoadState, PathText, reasonText, useAction, useLoad } from './components_views.js';
+import { Button, Icon, Message, formatBytes, formatNumber, reasonText, visibleText } from './components.js';
+import { Badge, Facts, Field, LoadState, PathText, TextField } from './components_views.js';
+import { useAction, useLoad } from './hooks.js';
 
 /**
  * A browser of folders that works with the keyboard: arrow keys move, Enter or the right arrow opens a folder, Backspace or the left
@@ -25,13 +26,12 @@ export function FolderChooser({ onChoose, chooseLabel }) {
   const shown = list.data;
   return html`<div class="folder-chooser">
     <form class="inline-form" onSubmit=${open}>
-      <${Field} label=${t('folder_path')}>${(id) => html`<input id=${id} type="text" spellcheck="false" autocomplete="off" value=${typed}
-        onInput=${(event) => setTyped(event.target.value)} />`}<//>
-      <button type="submit" class="button">${t('folder_go')}</button>
+      <${TextField} label=${t('folder_path')} value=${typed} onInput=${setTyped} />
+      <${Button} type="submit">${t('folder_go')}<//>
       <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => setPath(shown.parent)}>${t('folder_up')}<//>
     </form>
     <${LoadState} request=${list} />
-    ${shown?.problem && html`<${Message} kind="warning"><p>${visibleText(shown.problem)}</p><//>`}
+    ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
     ${shown && html`<${FolderListBox} list=${shown} onOpen=${setPath} />`}
     ${shown && html`<${Button} variant="primary" icon="plus" onClick=${() => onChoose(typed.trim() || shown.path)}>
       ${chooseLabel} <bdi class="chosen-name">${visibleText(typed.trim() || shown.path, true)}</bdi><//>`}
@@ -62,31 +62,49 @@ function FolderListBox({ list, onOpen }) {
     <p class="hint">${t('folder_keys')}</p>`;
 }
 
-/** Globs as they are typed, one a line or separated by commas. */
-export function splitGlobs(text) {
-  return text.split(/[\n,]/).map((glob) => glob.trim()).filter(Boolean);
+/** Patterns as they are typed, one a line or separated by commas. */
+export function splitPatterns(text) {
+  return text.split(/[\n,]/).map((pattern) => pattern.trim()).filter(Boolean);
+}
+
+/** The settings; other sessions than those of the owner may not read them. */
+export function useSettings(session) {
+  return useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
+}
+
+/** The patterns that are tried in a form, and a way to save them for all folders. */
+export function usePatterns(settings) {
+  const setting = settings.data?.settings.find(({ key }) => key === 'ignore');
+  const saved = splitPatterns(setting?.value || '').join('\n');
+  const [typed, setPatterns] = useState(null);
+  const patterns = typed ?? saved;
+  const save = async () => {
+    settings.setData(await post('/v1/settings', { key: 'ignore', value: splitPatterns(patterns).join(','), value_before: setting?.value || '' }));
+    setPatterns(null);
+  };
+  return { patterns, setPatterns, changed: splitPatterns(patterns).join() !== splitPatterns(saved).join(), save, editable: setting?.editable };
 }
 
 /**
- * A look at what indexing would read and leave out, with globs to try. Nothing is indexed by it.
- * @param {{path: string, globs: string, onGlobs: (text: string) => void}} props
+ * A look at what indexing would read and leave out, with patterns to try. Nothing is indexed by it.
+ * @param {{path: string, patterns: string, onPatterns: (text: string) => void}} props
  */
-export function FolderCheck({ path, globs, onGlobs }) {
+export function FolderCheck({ path, patterns, onPatterns }) {
   const { run, busy, error } = useAction();
   const [check, setCheck] = useState(null);
   const sequence = useRef(0);
   const look = () => run(async () => {
     sequence.current += 1;
     const mine = sequence.current;
-    const answer = await post('/v1/roots/check', { path, ignore: splitGlobs(globs) });
-    if (mine === sequence.current) setCheck({ ...answer, globs });
+    const answer = await post('/v1/roots/check', { path, ignore: splitPatterns(patterns) });
+    if (mine === sequence.current) setCheck({ ...answer, patterns });
   });
   useEffect(() => { look(); }, [path]);
   return html`<div class="folder-check">
     <${Field} label=${t('ignore_label')} hint=${t('ignore_hint')}>${(id, hint) => html`<textarea id=${id} aria-describedby=${hint} rows="3"
-      spellcheck="false" value=${globs} onInput=${(event) => onGlobs(event.target.value)}></textarea>`}<//>
+      spellcheck="false" value=${patterns} onInput=${(event) => onPatterns(event.target.value)}></textarea>`}<//>
     <div class="button-row"><${Button} icon="refresh" disabled=${busy} onClick=${look}>${t('check_again')}<//>
-      ${check && check.globs !== globs && html`<span class="muted" role="status">${t('check_stale')}</span>`}</div>
+      ${check && check.patterns !== patterns && html`<span class="muted" role="status">${t('check_stale')}</span>`}</div>
     ${busy && html`<p role="status" class="muted">${t('check_running')}</p>`}
     ${error && html`<${Message} error=${error} />`}
     ${check && html`<${CheckResult} check=${check} />`}</div>`;
@@ -98,7 +116,7 @@ function CheckResult({ check }) {
       [t('check_read'), `${tn('count_files', check.read_files)}, ${formatBytes(check.bytes)}`],
       [t('check_types'), html`<bdi>${visibleText(types.join(', '))}</bdi>`],
     ]} />
-    ${!check.complete && html`<${Message} kind="info"><p>${t('check_incomplete')}</p><//>`}
+    ${!check.complete && html`<${Message} kind="info" text=${t('check_incomplete')} />`}
     <h3>${t('check_left_out')}</h3>
     ${check.left_out.length === 0 ? html`<p class="muted">${t('check_nothing_left_out')}</p>`
       : html`<ul class="rule-list">${check.left_out.map((rule) => html`<${RuleRow} key=${rule.rule} rule=${rule} />`)}</ul>`}`;

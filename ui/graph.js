@@ -2,12 +2,15 @@
 import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.js';
 import { post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Message, formatNumber, visibleText } from './components.js';
-import { DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Tabs, useAction, useLoad } from './components_views.js';
+import { Button, Message, formatNumber, readable, visibleText, word } from './components.js';
+import { DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { GraphDrawing, typeClass } from './graph_drawing.js';
+import { useAction, useLoad } from './hooks.js';
 
 const MAX_DRAWN = 60;
 const FOUND_LIMIT = 20;
+/** Passages are parts of files: they are shown only on demand, because they would hide the files. */
+const HIDDEN_AT_FIRST = ['Chunk'];
 
 function tool(name, args, options) {
   return post('/v1/graph', { tool: { name, args } }, options);
@@ -40,18 +43,28 @@ function EntitySearch({ name, navigate, showEntity }) {
   };
   const entities = name ? found.data?.entities : null;
   return html`<form class="inline-form" onSubmit=${submit}>
-      <${Field} label=${t('graph_name')}>${(id) => html`<input id=${id} type="search" spellcheck="false" value=${typed} onInput=${(event) => setTyped(event.target.value)} />`}<//>
-      <button type="submit" class="button button-primary" disabled=${!typed.trim()}>${t('graph_find')}</button></form>
+      <${TextField} type="search" label=${t('graph_name')} value=${typed} onInput=${setTyped} />
+      <${Button} type="submit" variant="primary" disabled=${!typed.trim()}>${t('graph_find')}<//></form>
     ${name && html`<${LoadState} request=${found} />`}
     <div role="status">${entities?.length === 0 && html`<p>${t('graph_not_found')}</p>`}</div>
     ${entities?.length > 0 && html`<ul class="entity-list">${entities.map((entity) => html`<li key=${entity.id}>
       <${EntityButton} entity=${entity} onClick=${() => showEntity(entity.id)} /></li>`)}</ul>`}`;
 }
 
+function TypeDot({ type }) {
+  return html`<span class=${`type-dot ${typeClass(type)}`} aria-hidden="true"></span>`;
+}
+
+/** A kind (`kind`) or relation (`relation`) in words, with its name in queries beside it if that is another one. */
+function Named({ of, name }) {
+  const text = word(of, name);
+  return html`<span>${text}${text !== name && html` <code class="muted">${visibleText(name, true)}</code>`}</span>`;
+}
+
 /** An entity as a button with the colour and the name of its type. */
 function EntityButton({ entity, onClick }) {
-  return html`<button type="button" class="entity-button" onClick=${onClick}><span class=${`type-dot ${typeClass(entity.entity_type)}`} aria-hidden="true"></span>
-    <bdi class="path">${visibleText(entity.name, true)}</bdi> <span class="muted">${visibleText(entity.entity_type)}</span></button>`;
+  return html`<button type="button" class="entity-button" onClick=${onClick}><${TypeDot} type=${entity.entity_type} />
+    <bdi class="path">${visibleText(entity.name, true)}</bdi> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
 }
 
 function GraphSummary({ showEntity }) {
@@ -62,8 +75,8 @@ function GraphSummary({ showEntity }) {
   return html`<${Section} title=${t('graph_summary')}><${LoadState} request=${summary} />
     ${data && html`<p>${t('graph_summary_sentence', { nodes: formatNumber(data.nodes), edges: formatNumber(data.edges) })}</p>
       <h3>${t('graph_types')}</h3><div class="button-row">${data.types.map((entry) => html`<button type="button" class="chip" key=${entry.name} aria-pressed=${String(entry.name === type)}
-        onClick=${() => setType(entry.name)}><span class=${`type-dot ${typeClass(entry.name)}`} aria-hidden="true"></span>${visibleText(entry.name)} <span class="chip-count">${formatNumber(entry.count)}</span></button>`)}</div>
-      <h3>${t('graph_relations')}</h3><p class="muted">${data.relations.map((entry) => `${visibleText(entry.name)} ${formatNumber(entry.count)}`).join(' · ')}</p>`}
+        onClick=${() => setType(entry.name)}><${TypeDot} type=${entry.name} /><${Named} of="kind" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></button>`)}</div>
+      <h3>${t('graph_relations')}</h3><p class="name-list">${data.relations.map((entry) => html`<span key=${entry.name}><${Named} of="relation" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></span>`)}</p>`}
     ${type && html`<${LoadState} request=${examples} />`}
     ${examples.data && html`<ul class="entity-list">${examples.data.rows.map((row) => html`<li key=${row['?x'].id}><${EntityButton} entity=${row['?x']} onClick=${() => showEntity(row['?x'].id)} /></li>`)}</ul>`}
   <//>`;
@@ -89,15 +102,17 @@ function addDescription(graph, entity) {
 
 const EMPTY_GRAPH = { nodes: new Map(), edges: new Map() };
 
-/** The nodes and edges that are drawn: the hidden relations left out, at most `MAX_DRAWN` nodes, those near the selected one first. */
-function visiblePart(graph, hiddenRelations, selected) {
-  const edges = [...graph.edges.values()].filter((edge) => !hiddenRelations.has(edge.relation));
+/** The nodes and edges that are drawn: what is hidden left out, at most `MAX_DRAWN` nodes, those near the selected one first. */
+function visiblePart(graph, hiddenKinds, hiddenRelations, selected) {
+  const isShown = (node) => node.id === selected || !hiddenKinds.has(node.type);
+  const edges = [...graph.edges.values()].filter((edge) => !hiddenRelations.has(edge.relation)
+    && isShown(graph.nodes.get(edge.source)) && isShown(graph.nodes.get(edge.target)));
   const near = new Set([selected]);
   edges.forEach((edge) => { if (edge.source === selected) near.add(edge.target); if (edge.target === selected) near.add(edge.source); });
   const linked = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
   // Of the entities that are left out, passages are missed least.
   const rank = (node) => (node.id === selected ? 0 : node.expanded ? 1 : (near.has(node.id) ? 2 : 4) + (node.type === 'Chunk' ? 1 : 0));
-  const candidates = [...graph.nodes.values()].filter((node) => node.expanded || linked.has(node.id)).sort((one, other) => rank(one) - rank(other));
+  const candidates = [...graph.nodes.values()].filter((node) => isShown(node) && (node.expanded || linked.has(node.id))).sort((one, other) => rank(one) - rank(other));
   const nodes = candidates.slice(0, MAX_DRAWN);
   const shown = new Set(nodes.map((node) => node.id));
   return { nodes, edges: edges.filter((edge) => shown.has(edge.source) && shown.has(edge.target)), allEdges: edges, left: candidates.length - nodes.length };
@@ -106,7 +121,8 @@ function visiblePart(graph, hiddenRelations, selected) {
 function Neighbourhood({ start, openPreview }) {
   const [graph, setGraph] = useState(EMPTY_GRAPH);
   const [selected, setSelected] = useState(null);
-  const [hidden, setHidden] = useState(new Set());
+  const [hiddenKinds, setHiddenKinds] = useState(new Set(HIDDEN_AT_FIRST));
+  const [hiddenRelations, setHiddenRelations] = useState(new Set());
   const [tab, setTab] = useState('drawing');
   const { run, busy, error } = useAction();
   const describe = (entity) => run(async () => {
@@ -119,30 +135,33 @@ function Neighbourhood({ start, openPreview }) {
     if (node.expanded) setSelected(node.id);
     else describe(node.id);
   };
-  const part = useMemo(() => visiblePart(graph, hidden, selected), [graph, hidden, selected]);
+  const part = useMemo(() => visiblePart(graph, hiddenKinds, hiddenRelations, selected), [graph, hiddenKinds, hiddenRelations, selected]);
   const node = graph.nodes.get(selected);
   return html`<div role="status">${busy && html`<p class="muted">${t('loading')}</p>`}</div>
     ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${() => describe(start)}>${t('try_again')}<//>`} />`}
-    ${node && html`<${RelationFilter} graph=${graph} hidden=${hidden} onChange=${setHidden} />
+    ${node && html`<${NameFilter} of="kind" title=${t('graph_types')} names=${[...graph.nodes.values()].map((other) => other.type)} hidden=${hiddenKinds} onChange=${setHiddenKinds} />
+      <${NameFilter} of="relation" title=${t('graph_relations')} names=${[...graph.edges.values()].map((edge) => edge.relation)} hidden=${hiddenRelations} onChange=${setHiddenRelations} />
+      <p class="hint">${t('graph_filter_explain')}</p>
       <div class="graph-layout"><div class="graph-main">
         <${Tabs} label=${t('graph_forms')} active=${tab} onSelect=${setTab} tabs=${[['drawing', t('graph_tab_drawing')], ['table', t('graph_tab_table')]]}>
           ${tab === 'drawing' ? html`<${GraphDrawing} nodes=${part.nodes} edges=${part.edges} selected=${selected} onOpen=${open} />
               ${part.left > 0 && html`<p class="muted">${tn('graph_left', part.left)}</p>`}<p class="hint">${t('graph_keys')}</p>`
             : html`<${EdgeTable} graph=${graph} edges=${part.allEdges} onOpen=${open} openPreview=${openPreview} />`}<//></div>
-        <${EntityPanel} node=${node} graph=${graph} onOpen=${open} openPreview=${openPreview} /></div>`}`;
+        <${EntityPanel} node=${node} graph=${graph} hiddenKinds=${hiddenKinds} onOpen=${open} openPreview=${openPreview} /></div>`}`;
 }
 
-function RelationFilter({ graph, hidden, onChange }) {
+/** Checkboxes for kinds or relations with their counts. For kinds, it is the legend of the drawing as well. */
+function NameFilter({ of, title, names, hidden, onChange }) {
   const counts = new Map();
-  graph.edges.forEach((edge) => counts.set(edge.relation, (counts.get(edge.relation) || 0) + 1));
+  names.forEach((name) => counts.set(name, (counts.get(name) || 0) + 1));
   const toggle = (name) => {
     const next = new Set(hidden);
     if (!next.delete(name)) next.add(name);
     onChange(next);
   };
-  return html`<fieldset class="relation-filter"><legend>${t('graph_relations')}</legend>
+  return html`<fieldset class="name-list"><legend>${title}</legend>
     ${[...counts].sort((one, other) => other[1] - one[1]).map(([name, count]) => html`<label key=${name}><input type="checkbox" checked=${!hidden.has(name)} onChange=${() => toggle(name)} />
-      ${visibleText(name)} <span class="chip-count">${formatNumber(count)}</span></label>`)}</fieldset>`;
+      ${of === 'kind' && html`<${TypeDot} type=${name} />`}<${Named} of=${of} name=${name} /> <span class="chip-count">${formatNumber(count)}</span></label>`)}</fieldset>`;
 }
 
 function evidenceTarget(evidence) {
@@ -165,26 +184,27 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
   };
   return html`<${DataTable} label=${t('graph_tab_table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
     { name: 'source', title: t('graph_from'), cell: (edge) => entity(edge.source) },
-    { name: 'relation', title: t('graph_relation') },
+    { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<${Named} of="relation" name=${edge.relation} />` },
     { name: 'target', title: t('graph_to'), cell: (edge) => entity(edge.target) },
     { name: 'confidence', title: t('graph_confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
     { name: 'evidence', title: t('graph_evidence'), cell: (edge) => html`<${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} />` },
   ]} />`;
 }
 
-function EntityPanel({ node, graph, onOpen, openPreview }) {
+function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   const entity = node.description;
   if (!entity) return null;
   const path = entity.attributes?.path;
   const count = (entity.out_count ?? entity.out.length) + (entity.in_count ?? entity.in.length);
   const edges = [...entity.out.map((edge) => ({ ...edge, arrow: '→' })), ...entity.in.map((edge) => ({ ...edge, arrow: '←' }))];
-  return html`<${Section} title=${html`<span class=${`type-dot ${typeClass(entity.entity_type)}`} aria-hidden="true"></span> <bdi>${visibleText(entity.name, true)}</bdi>`} class="entity-panel">
-    <p class="muted">${visibleText(entity.entity_type)} · <code><bdi>${visibleText(entity.key, true)}</bdi></code></p>
+  const shown = edges.filter((edge) => !hiddenKinds.has(edge.entity.entity_type));
+  return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entity.name, true)}</bdi>`} class="entity-panel">
+    <p class="muted">${word('kind', entity.entity_type)} · <code><bdi>${visibleText(entity.key, true)}</bdi></code></p>
     ${entity.entity_type === 'File' && path && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview({ path })}>${t('open_preview')}<//></div>`}
-    <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [visibleText(name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
+    <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [word('field', name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>
-    ${entity.truncated && html`<p class="muted">${t('graph_truncated')}</p>`}
-    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${edges.map((edge, index) => html`<li key=${index}><p><span class="muted">${edge.arrow} ${visibleText(edge.relation)}
+    ${shown.length < count && html`<p class="muted">${t('graph_truncated')}</p>`}
+    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}><p><span class="muted" title=${visibleText(edge.relation, true)}>${edge.arrow} ${word('relation', edge.relation)}
         ${edge.confidence < 1 && ` ${formatNumber(edge.confidence * 100, 0)} %`}</span>
         <${EntityButton} entity=${edge.entity} onClick=${() => onOpen(graph.nodes.get(edge.entity.id))} /></p>
       <${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} /></li>`)}</ul>
@@ -211,14 +231,14 @@ function QuerySection({ showEntity }) {
   });
   const place = error && axqlErrorPosition(error.message, axql);
   useEffect(() => { if (place) { box.current?.focus(); box.current?.setSelectionRange(place.start, place.end); } }, [error]);
-  return html`<${Section} title="AxQL">
+  return html`<${Section} title=${t('axql_label')}>
     <form onSubmit=${(event) => { event.preventDefault(); ask(); }} class="form-box">
-      <${Field} label=${t('axql_label')} hint=${t('axql_hint')}>${(id, hint) => html`<textarea id=${id} ref=${box} class="code-box" rows="4" spellcheck="false" aria-describedby=${hint}
+      <${Field} label=${t('graph_mode_query')} hint=${t('axql_hint')}>${(id, hint) => html`<textarea id=${id} ref=${box} class="code-box" rows="4" spellcheck="false" aria-describedby=${hint}
         aria-invalid=${error ? 'true' : undefined} value=${axql} onInput=${(event) => setAxql(event.target.value)}
         onKeyDown=${(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } }}></textarea>`}<//>
       ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0" aria-label=${t('axql_error_place')}><bdi>${axql.slice(0, place.start)}<mark>${axql.slice(place.start, place.end) || ' '}</mark>${axql.slice(place.end)}</bdi></pre>`}<//>`}
-      <div class="button-row"><button type="submit" class="button button-primary" disabled=${busy || !axql.trim()}>${t('axql_run')}</button>
-        <select aria-label=${t('axql_form')} value=${form} onChange=${(event) => setForm(event.target.value)}>${['run', 'explain', 'elaborate'].map((name) => html`<option key=${name} value=${name}>${t(`axql_form_${name}`)}</option>`)}</select></div></form>
+      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy || !axql.trim()}>${t('axql_run')}<//>
+        <${Select} aria-label=${t('axql_form')} value=${form} onChange=${setForm} options=${['run', 'explain', 'elaborate'].map((name) => [name, t(`axql_form_${name}`)])} /></div></form>
     <h3>${t('axql_examples')}</h3><ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}><button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
     <${Disclosure} title=${t('axql_grammar')}>${() => html`<${Grammar} />`}<//>
     <div role="status">${busy ? t('loading') : answer?.rows && tn('axql_rows', answer.rows.length)}${!busy && answer?.truncated && ` ${t('axql_truncated')}`}</div>
@@ -238,7 +258,7 @@ export function axqlErrorPosition(message, axql) {
 
 function Grammar() {
   const help = useLoad(({ signal }) => tool('axql_help', {}, { signal }), []);
-  return html`<${LoadState} request=${help} />${help.data && html`<pre class="grammar" tabindex="0" aria-label=${t('axql_grammar')}>${visibleText(help.data.grammar || JSON.stringify(help.data, null, 2))}</pre>`}`;
+  return html`<${LoadState} request=${help} />${help.data && html`<${Listing} label=${t('axql_grammar')} text=${help.data.grammar || JSON.stringify(help.data, null, 2)} />`}`;
 }
 
 function QueryAnswer({ answer, showEntity }) {
@@ -248,5 +268,5 @@ function QueryAnswer({ answer, showEntity }) {
       if (value?.id !== undefined && value.entity_type) return html`<${EntityButton} entity=${value} onClick=${() => showEntity(value.id)} />`;
       return html`<bdi>${visibleText(typeof value === 'object' ? JSON.stringify(value) : value)}</bdi>`;
     } }))} />`}
-    ${extra.map(([name, value]) => html`<${Disclosure} key=${name} title=${visibleText(name)} open=${true}><pre class="grammar" tabindex="0" aria-label=${visibleText(name)}>${visibleText(typeof value === 'string' ? value : JSON.stringify(value, null, 2))}</pre><//>`)}`;
+    ${extra.map(([name, value]) => html`<${Disclosure} key=${name} title=${readable(name)} open=${true}><${Listing} label=${readable(name)} text=${typeof value === 'string' ? value : JSON.stringify(value, null, 2)} /><//>`)}`;
 }

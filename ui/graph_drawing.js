@@ -1,7 +1,7 @@
 /** Layout and SVG drawing of a part of the graph. */
 import { html, useLayoutEffect, useMemo, useRef } from './vendor/preact-htm.js';
 import { t } from './i18n.js';
-import { visibleText } from './components.js';
+import { visibleText, word } from './components.js';
 
 const ITERATIONS = 220;
 const EDGE_LENGTH = 105;
@@ -170,21 +170,21 @@ function EdgeLine({ edge, points, selected }) {
   const active = edge.source === selected || edge.target === selected;
   const a = points.get(edge.target === selected ? edge.target : edge.source);
   const b = points.get(edge.target === selected ? edge.source : edge.target);
-  const label = [...edge.relations].filter((relation) => relation !== 'contains').join(', ');
+  const label = [...edge.relations].filter((relation) => relation !== 'contains').map((relation) => word('relation', relation)).join(', ');
   return html`<g class=${`edge${active ? ' edge-active' : ''}`} aria-hidden="true"><line x1=${a.x} y1=${a.y} x2=${b.x} y2=${b.y} />
     ${active && label && html`<text class="edge-label" x=${a.x + (b.x - a.x) * 0.62} y=${a.y + (b.y - a.y) * 0.62 - 3} text-anchor="middle">${label}</text>`}</g>`;
 }
 
 function NodeMark({ node, point, selected, onOpen, onKey }) {
   const name = visibleText(node.name, true).slice(0, 400);
-  const label = t(node.expanded ? 'graph_node' : 'graph_node_expand', { type: node.type, name });
+  const label = t(node.expanded ? 'graph_node' : 'graph_node_expand', { type: word('kind', node.type), name });
   return html`<g class=${`node ${typeClass(node.type)}${selected ? ' node-selected' : ''}`} role="button" tabindex="0" data-node=${node.id} aria-pressed=${String(selected)}
     transform=${`translate(${point.x} ${point.y})`} onClick=${() => onOpen(node)} onKeyDown=${(event) => onKey(event, node)}>
     <title>${label}</title>
     <circle class="node-target" r="16" /><circle class="node-dot" r=${selected ? 11 : 8} />
     ${!node.expanded && html`<path class="node-plus" d="M-3 0h6M0 -3v6" />`}
     <text class="node-name" aria-hidden="true" y="24" text-anchor="middle">${shortLabel(node.name)}</text>
-    <text class="node-type" aria-hidden="true" y="35" text-anchor="middle">${node.type}</text></g>`;
+    <text class="node-type" aria-hidden="true" y="35" text-anchor="middle">${word('kind', node.type)}</text></g>`;
 }
 
 /** Moves the focus to the nearest node in the direction of an arrow key. */

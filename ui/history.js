@@ -1,9 +1,10 @@
 /** Searches that were asked before, and those that were saved under a name. */
-import { html, useCallback, useEffect, useState } from './vendor/preact-htm.js';
+import { html, useState } from './vendor/preact-htm.js';
 import { get, post } from './api.js';
 import { t } from './i18n.js';
 import { Button, Dialog, Message, formatDate, visibleText } from './components.js';
 import { activeFilters } from './facets.js';
+import { useAction, useLoad } from './hooks.js';
 
 const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'sort', 'similar'];
 
@@ -27,30 +28,17 @@ export function searchLabel(query) {
 
 /** History and saved searches, with functions that change them; an error of any of them is kept in `error`. */
 export function useSearches(session) {
-  const [searches, setSearches] = useState({ history: [], saved: [] });
-  const [error, setError] = useState(null);
-  const load = useCallback(async () => {
-    try {
-      setSearches(await get('/v1/searches'));
-      setError(null);
-    } catch (failure) {
-      setError(failure);
-    }
-  }, []);
-  const change = useCallback(async (path, body) => {
-    try {
-      await post(path, body);
-      await load();
-      return true;
-    } catch (failure) {
-      setError(failure);
-      return false;
-    }
-  }, [load]);
-  useEffect(() => { load(); }, [session]);
+  const { data, error, reload } = useLoad(({ signal }) => get('/v1/searches', null, { signal }), [session]);
+  const action = useAction();
+  const change = (path, body) => action.run(async () => {
+    await post(path, body);
+    reload();
+    return true;
+  });
   return {
-    ...searches,
-    error,
+    history: data?.history || [],
+    saved: data?.saved || [],
+    error: action.error || error,
     remember: (query) => change('/v1/searches', { query }),
     save: (name, query) => change('/v1/searches', { name, query }),
     remove: (which) => change('/v1/searches/remove', which),
@@ -84,7 +72,7 @@ function SaveForm({ current, searches }) {
   return html`<form class="save-form" onSubmit=${save}>
     <label class="field"><span>${t('save_name', { search: visibleText(searchLabel(current), true) })}</span>
       <input value=${name} maxlength="120" onInput=${(event) => setName(event.target.value)} /></label>
-    <button type="submit" class="button button-primary" disabled=${!name.trim()}>${t('save')}</button></form>`;
+    <${Button} type="submit" variant="primary" disabled=${!name.trim()}>${t('save')}<//></form>`;
 }
 
 /** The dialog with saved searches and the history; `current` is the search that can be saved. */

@@ -1,8 +1,9 @@
 /** The shell of the page: session, router, navigation, login, banner, help. */
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
-import { get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
+import { addressOf, get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
-import { Button, Dialog, Icon, Message, Toast, formatNumber } from './components.js';
+import { Button, Dialog, Icon, Link, Loading, Message, Toast, formatNumber } from './components.js';
+import { useAction } from './hooks.js';
 import { SearchView } from './search.js';
 
 const STATUS_INTERVAL_MS = 10000;
@@ -20,16 +21,6 @@ const NAVIGATION = ['/ui/', '/ui/status', '/ui/graph', '/ui/corpus', '/ui/settin
 function readLocation() {
   const path = location.pathname === '/ui' ? '/ui/' : location.pathname;
   return { path, params: Object.fromEntries(new URLSearchParams(location.search)) };
-}
-
-/** Writes an address of the page, without empty parameters. */
-function addressOf(path, params) {
-  const pairs = new URLSearchParams();
-  for (const [name, value] of Object.entries(params || {})) {
-    if (value !== null && value !== undefined && value !== '') pairs.set(name, value);
-  }
-  const query = pairs.toString();
-  return query ? `${path}?${query}` : path;
 }
 
 /** The place of the page, which the address bar holds: `[{path, params}, navigate]`. */
@@ -130,29 +121,20 @@ function useStatus(session, ended) {
 
 function LoginForm({ accept, error: firstError }) {
   const [key, setKey] = useState('');
-  const [error, setError] = useState(firstError);
-  const [busy, setBusy] = useState(false);
-  // The code of the address may be tried while the form is shown.
-  useEffect(() => setError(firstError), [firstError]);
-  const logIn = async (event) => {
+  const { run, busy, error } = useAction();
+  const logIn = (event) => {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      accept(await post('/ui/session', { key: key.trim() }));
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(false);
-    }
+    run(async () => accept(await post('/ui/session', { key: key.trim() })));
   };
+  // The code of the address may be tried while the form is shown.
+  const shownError = error || firstError;
   return html`<form class="login-form" onSubmit=${logIn}>
     <p>${t('login_explain')}</p>
     <pre class="command" tabindex="0" aria-label=${t('login_command')}>vic ui</pre>
     <label class="field"><span>${t('login_key')}</span>
       <input type="password" autocomplete="off" spellcheck="false" value=${key} onInput=${(event) => setKey(event.target.value)} /></label>
-    ${error && html`<${Message} kind="error" error=${error} />`}
-    <button type="submit" class="button button-primary" disabled=${busy || !key.trim()}>${t('login_submit')}</button>
+    ${shownError && html`<${Message} kind="error" error=${shownError} />`}
+    <${Button} type="submit" variant="primary" disabled=${busy || !key.trim()}>${t('login_submit')}<//>
   </form>`;
 }
 
@@ -174,27 +156,21 @@ function StatusBadge({ status, navigate }) {
     text = t('badge_running', { indexed: formatNumber(indexed), found: formatNumber(found) });
   }
   const title = [t('badge_title', { indexed: formatNumber(indexed), found: formatNumber(found) }), ...status.degraded].join('\n');
-  return html`<a class=${`badge badge-${kind}`} href="/ui/status" title=${title}
-    onClick=${(event) => { event.preventDefault(); navigate('/ui/status'); }}>
-    <span class="badge-dot" aria-hidden="true"></span>${text}</a>`;
+  return html`<${Link} class=${`badge badge-${kind}`} path="/ui/status" navigate=${navigate} title=${title}>
+    <span class="badge-dot" aria-hidden="true"></span>${text}<//>`;
 }
 
 function Navigation({ place, navigate, status, onHelp }) {
   // From another view, "Search" leads back to the search that was left.
   const lastSearch = useRef({});
   if (place.path === '/ui/') lastSearch.current = place.params;
-  const go = (event, path) => {
-    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    if (path === '/ui/' && place.path === '/ui/') navigate(path, {});
-    else navigate(path, path === '/ui/' ? lastSearch.current : {});
-  };
+  const paramsOf = (path) => (path === '/ui/' && place.path !== '/ui/' ? lastSearch.current : {});
   return html`<header class="topbar">
-    <a class="brand" href="/ui/" onClick=${(event) => { event.preventDefault(); navigate('/ui/', {}); }}>
-      <span class="brand-mark" aria-hidden="true"><${Icon} name="search" size=${14} /></span>vic</a>
+    <${Link} class="brand" path="/ui/" navigate=${navigate}>
+      <span class="brand-mark" aria-hidden="true"><${Icon} name="search" size=${14} /></span>vic<//>
     <nav class="topnav" aria-label=${t('nav_label')}>
-      ${NAVIGATION.map((path) => html`<a key=${path} href=${path} aria-current=${place.path === path ? 'page' : undefined}
-        onClick=${(event) => go(event, path)}>${t(VIEWS[path]?.title || 'nav_search')}</a>`)}
+      ${NAVIGATION.map((path) => html`<${Link} key=${path} path=${path} params=${paramsOf(path)} navigate=${navigate}
+        aria-current=${place.path === path ? 'page' : undefined}>${t(VIEWS[path]?.title || 'nav_search')}<//>`)}
     </nav>
     <${StatusBadge} status=${status} navigate=${navigate} />
     <${Button} icon="help" label=${t('help_title')} variant="plain" onClick=${onHelp} />
@@ -229,7 +205,7 @@ function LazyView({ path, ...props }) {
     );
     return () => { current = false; };
   }, [path]);
-  if (loaded.path !== path) return html`<main id="main" class="view"><p role="status">${t('loading')}</p></main>`;
+  if (loaded.path !== path) return html`<main id="main" class="view"><${Loading} /></main>`;
   if (loaded.error || !loaded.View) {
     return html`<main id="main" class="view"><h1>${t(VIEWS[path].title)}</h1>
       <${Message} kind="error" error=${loaded.error || new Error(path)}>${t('view_failed')}<//></main>`;
@@ -292,7 +268,7 @@ function App() {
   useGlobalKeys({ openHelp, focusSearch });
   const viewName = place.path === '/ui/' ? place.params.q || t('nav_search') : t(VIEWS[place.path]?.title || 'nav_search');
   useEffect(() => { document.title = `${viewName} - vic`; }, [viewName]);
-  if (session === undefined && !error) return html`<${DaemonBanner} /><main class="view"><p role="status">${t('loading')}</p></main>`;
+  if (session === undefined && !error) return html`<${DaemonBanner} /><main class="view"><${Loading} /></main>`;
   if (!session) return html`<${DaemonBanner} /><${LoginPage} accept=${accept} error=${error} />`;
   const props = { session, navigate, openPreview, params: place.params, status };
   return html`<a class="skip-link" href="#main" onClick=${skipToMain}>${t('skip_to_content')}</a>

@@ -2,7 +2,8 @@
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
-import { Button, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { Button, Loading, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { useLoad } from './hooks.js';
 import { BlocksView } from './preview_text.js';
 
 const MIN_WIDTH = 200;
@@ -14,24 +15,6 @@ const FIND_DELAY_MS = 200;
 function pictureWidth(element) {
   const wanted = (element?.clientWidth || 800) * (globalThis.devicePixelRatio || 1);
   return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, Math.ceil(wanted / WIDTH_STEP) * WIDTH_STEP));
-}
-
-/** What the daemon knows of a page; an older request never replaces a newer one. */
-function usePage(path, page, query, quote) {
-  const [state, setState] = useState({ info: null, error: null, key: null });
-  const key = JSON.stringify([path, page, query, quote]);
-  useEffect(() => {
-    const controller = new AbortController();
-    const timer = setTimeout(() => post('/v1/page', { path, page, query, quote, width: pictureWidth(document.getElementById('preview')) }, { signal: controller.signal }).then(
-      (info) => setState({ info, error: null, key }),
-      (error) => !isAbort(error) && setState({ info: null, error, key }),
-    ), state.info ? FIND_DELAY_MS : 0);
-    return () => {
-      clearTimeout(timer);
-      controller.abort();
-    };
-  }, [key]);
-  return { ...state, isCurrent: state.key === key };
 }
 
 function PageNavigation({ page, pages, setPage }) {
@@ -100,7 +83,12 @@ function PagePicture({ info, isCurrent, name, onError }) {
 export function PageView({ path, target, find, asText, registerMore }) {
   const [page, setPage] = useState(target.anchor.page || 1);
   const [failure, setFailure] = useState(null);
-  const { info, error, isCurrent } = usePage(path, page, find || target.query, target.isQuote ? target.quote : '');
+  const quote = target.isQuote ? target.quote : '';
+  const request = { path, page, query: find || target.query, quote };
+  const key = JSON.stringify(request);
+  const { data, error } = useLoad(({ signal }) => post('/v1/page', { ...request, width: pictureWidth(document.getElementById('preview')) }, { signal })
+    .then((info) => ({ info, key })), [key], FIND_DELAY_MS);
+  const info = data?.info;
   useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);
   useEffect(() => setFailure(null), [path, page]);
   // Where the file cannot be read at all, its text cannot be shown instead.
@@ -111,8 +99,8 @@ export function PageView({ path, target, find, asText, registerMore }) {
   return html`<div class="page-view">
     <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
     ${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`}
-    ${!showText && !info && html`<p class="muted" role="status">${t('loading')}</p>`}
-    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${isCurrent} name=${path.split('/').pop()} onError=${setFailure} />
+    ${!showText && !info && html`<${Loading} />`}
+    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${data.key === key} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}

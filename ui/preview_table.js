@@ -1,8 +1,9 @@
 /** The preview of a spreadsheet or a CSV file as a table, with the cells of the hit marked. */
 import { html, useEffect, useState } from './vendor/preact-htm.js';
-import { post, isAbort } from './api.js';
+import { post } from './api.js';
 import { t } from './i18n.js';
-import { Button, Marked, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { Button, Loading, Marked, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { useLoad } from './hooks.js';
 import { useRegisterMore, useTextMarks } from './preview_text.js';
 
 const FIRST_ROWS = 200;
@@ -40,21 +41,6 @@ function targetCells({ anchor }, rows) {
   return rows.length > 1 && rows.every(hasLine) ? () => false : hasLine;
 }
 
-function useTable(path, request) {
-  const [state, setState] = useState({ data: null, error: null, loading: true });
-  const key = JSON.stringify([path, request]);
-  useEffect(() => {
-    const controller = new AbortController();
-    setState((old) => ({ ...old, loading: true }));
-    post('/v1/table', { path, ...request }, { signal: controller.signal }).then(
-      (data) => setState({ data, error: null, loading: false }),
-      (error) => !isAbort(error) && setState({ data: null, error, loading: false }),
-    );
-    return () => controller.abort();
-  }, [key]);
-  return state;
-}
-
 function TableSwitch({ data, onTable }) {
   if (data.tables < 2) return html`${data.name && html`<p class="section-name"><bdi>${visibleText(data.name, true)}</bdi></p>`}`;
   return html`<div class="table-switch" role="group" aria-label=${t('tables')}>
@@ -88,19 +74,20 @@ export function TableView({ path, target, find, registerMore }) {
   const limit = choice.limit || (targetRow > FIRST_ROWS * 0.8 ? MAX_ROWS : FIRST_ROWS);
   useEffect(() => setChoice({}), [anchor.sheet]);
   const selector = choice.table ? { table: choice.table } : { sheet: anchor.sheet };
-  const { data, error, loading } = useTable(path, { ...selector, limit });
+  const request = { path, ...selector, limit };
+  const { data, error, loading } = useLoad(({ signal }) => post('/v1/table', request, { signal }), [JSON.stringify(request)]);
   const texts = data ? [...data.columns.map((column) => column.name), ...data.rows.flatMap((row) => row.cells)] : [];
   const rangesOf = useTextMarks(find, target.query, texts.filter((text) => /\p{L}|\d{3}/u.test(text)));
   const canGrow = data?.truncated && limit < MAX_ROWS && !loading;
   const loadMore = canGrow ? () => setChoice({ ...choice, limit: MAX_ROWS }) : null;
   useRegisterMore(registerMore, loadMore);
   if (error) return html`<${ReadError} error=${error} />`;
-  if (!data) return html`<p class="muted" role="status">${t('loading')}</p>`;
+  if (!data) return html`<${Loading} />`;
   return html`<div class="table-view">
     <${TableSwitch} data=${data} onTable=${(table) => setChoice({ table })} />
     ${anchor.part && target.quote && html`<${Message} kind="info"><p><strong><bdi>${visibleText(anchor.part, true)}</bdi></strong>
       ${' '}<bdi>${visibleText(target.quote)}</bdi></p><//>`}
-    ${data.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
+    ${data.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
     <table class="data-table"><caption class="visually-hidden">${visibleText(data.name || path.split('/').pop(), true)}</caption>
       <thead><tr><th scope="col" class="row-place"><span class="visually-hidden">${t('row')}</span></th>
         ${data.columns.map((column, index) => html`<th scope="col" key=${index}><${Marked} text=${column.name} ranges=${rangesOf(column.name)} oneLine /></th>`)}</tr></thead>

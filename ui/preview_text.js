@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { t } from './i18n.js';
-import { Button, Marked, Message, ReadError, visibleText } from './components.js';
+import { Button, Loading, Marked, Message, ReadError, visibleText } from './components.js';
 import { findRanges, sliceRanges, useMarks } from './marks.js';
 
 const PART_CHARS = 20000;
@@ -185,10 +185,10 @@ export function BlocksView({ path, page, target, find, registerMore }) {
   useRegisterMore(registerMore, loadMore);
   return html`<div class="document">
     ${state.error && html`<${ReadError} error=${state.error} />`}
-    ${state.problems.map((problem) => html`<${Message} key=${problem} kind="warning"><p><bdi>${visibleText(problem)}</bdi></p><//>`)}
+    ${state.problems.map((problem) => html`<${Message} key=${problem} kind="warning" text=${problem} />`)}
     <${BlockList} blocks=${state.blocks} target=${target} rangesOf=${rangesOf} />
     ${!state.loading && !state.error && !state.blocks.length && html`<p class="muted">${t('no_text')}</p>`}
-    ${state.loading && html`<p class="muted" role="status">${t('loading')}</p>`}
+    ${state.loading && html`<${Loading} />`}
     ${loadMore && html`<${Button} onClick=${loadMore}>${t('load_more')}<//>`}
   </div>`;
 }
@@ -265,7 +265,7 @@ function LinesView({ path, target, find, registerMore }) {
         <span class="line-number" aria-hidden="true">${number}</span><code><${TextLine} text=${line} ranges=${rangesOf(line)} /></code></li>`;
     })}</ol>
     ${error && html`<${ReadError} error=${error} />`}
-    ${loading && html`<p class="muted" role="status">${t('loading')}</p>`}
+    ${loading && html`<${Loading} />`}
     ${loadMore && html`<${Button} onClick=${loadMore}>${t('load_more')}<//>`}
   </div>`;
 }

@@ -1,7 +1,8 @@
 /** The list of hits: one option per file, with its place, passage, further passages and the reasons. */
 import { html, useCallback, useState } from './vendor/preact-htm.js';
-import { t, tn, hasText } from './i18n.js';
-import { Icon, Marked, VirtualList, formatBytes, formatDate, formatNumber, kindIcon, useDebounce, visibleText } from './components.js';
+import { t, tn } from './i18n.js';
+import { Icon, Marked, VirtualList, formatBytes, formatDate, formatNumber, kindIcon, reasonText, visibleText } from './components.js';
+import { useDebounce } from './hooks.js';
 import { useMarks, sliceRanges } from './marks.js';
 
 /** Typical heights of a hit with and without a passage: good estimates save corrections while scrolling. */
@@ -23,6 +24,21 @@ export function fileAsHit(file) {
     path: relative, score: null, tier: 'L0', excerpt: '', reasoning: '',
     metadata: { ...file, absolute_path: file.path, name: file.path.split('/').pop(), anchor: {} },
   };
+}
+
+/** True if only the name, the date and the size of a file are known: its text was not read. */
+export function isUnread({ metadata }) {
+  return ['pending', 'skipped', 'failed'].includes(metadata.state);
+}
+
+/** When the first and the last message of a mail file were sent; for other files, when they were changed. */
+export function datesOf({ mail_date: sent, modified }) {
+  return [sent ?? modified].flat();
+}
+
+function dateText(metadata) {
+  const dates = [...new Set(datesOf(metadata).map((date) => formatDate(date)))].join(' - ');
+  return metadata.mail_date ? t('mail_date', { date: dates }) : dates;
 }
 
 /** Where in its file a passage lies, in words: "page 3", "lines 10-20", "sheet Budget, A2:G2". */
@@ -63,16 +79,17 @@ function HitHead({ hit, rangesOf }) {
   return html`<div class="hit-head">
       <span class="hit-name"><${Marked} text=${metadata.name} ranges=${rangesOf(metadata.name)} oneLine /></span>
       ${place && html`<span class="hit-place"><bdi>${visibleText(place, true)}</bdi></span>`}
-      ${metadata.state && metadata.state !== 'indexed' && html`<span class="tag">${stateText(metadata)}</span>`}
+      ${isUnread({ metadata }) && html`<${UnreadTag} ...${metadata} />`}
       ${['moved', 'changed'].includes(metadata.citation) && html`<span class="tag">${t(`citation_${metadata.citation}`)}</span>`}
     </div>
     <div class="hit-facts"><span class="hit-path"><${Marked} text=${hit.path} ranges=${rangesOf(hit.path)} oneLine /></span>
-      <span>${formatDate(metadata.modified)}</span><span>${formatBytes(metadata.size)}</span></div>`;
+      <span title=${metadata.mail_date && t('mail_date_title')}>${dateText(metadata)}</span><span>${formatBytes(metadata.size)}</span></div>`;
 }
 
-function stateText({ state, reason }) {
-  const key = `state_${state}`;
-  return [hasText(key) ? t(key) : state, reason].filter(Boolean).join(': ');
+/** Why only the name of a file can be found, with the cure as its title. */
+function UnreadTag({ state, reason }) {
+  const { name, explanation } = reasonText(reason);
+  return html`<span class="tag" title=${explanation}>${t(`unread_${state}`)}${reason && `: ${name}`}</span>`;
 }
 
 /** The reason of a hit in words, with the tier that found it. */

@@ -1,8 +1,8 @@
 /** Forms that are generated from a JSON Schema: the kinds of schema that the verbs of the corpus API use. */
 import { html } from './vendor/preact-htm.js';
 import { t } from './i18n.js';
-import { visibleText } from './components.js';
-import { Disclosure, Field } from './components_views.js';
+import { readable, visibleText } from './components.js';
+import { Disclosure, Field, Select } from './components_views.js';
 
 /** Fields that every verb has; they are shown in a part of their own. */
 const COMMON_FIELDS = ['view', 'session', 'limit', 'offset', 'verbose', 'async', 'wait_ms', 'format'];
@@ -20,22 +20,6 @@ export function formsOf(schema) {
 export function schemaOfForm(schema, form) {
   const forms = formsOf(schema);
   return forms ? schema.oneOf[Math.max(0, forms.values.indexOf(form))] : schema;
-}
-
-/**
- * Descriptions of fields in a help text: lines like `doc_a|a|file_a (number or path, needed): the older`.
- * @returns {Record<string, string>} description by the first name
- */
-export function fieldDescriptions(help) {
-  const descriptions = {};
-  for (const line of (help || '').split('\n')) {
-    const match = /^ *([a-z_|]+) \(([^)]*)\): (.+)$/.exec(line);
-    if (!match) continue;
-    // Types and choices are plain from the control, but not that a path or a date is meant.
-    const kind = match[2].replace(/, needed$/, '');
-    descriptions[match[1].split('|')[0]] = /path|date|id/.test(kind) ? `${match[3]} (${kind})` : match[3];
-  }
-  return descriptions;
 }
 
 function typesOf(schema) {
@@ -77,12 +61,12 @@ function mergedObject(schema, title) {
  * The fields of an object. `values` are the typed values by name, `onChange(name, value)` changes one.
  * `problem` is `{field, message}` of an error, which is shown at its field.
  */
-export function SchemaFields({ schema, values, onChange, descriptions = {}, problem }) {
+export function SchemaFields({ schema, values, onChange, problem }) {
   const names = Object.keys(schema.properties || {}).filter((name) => schema.properties[name].const === undefined);
   const own = names.filter((name) => !isCommon(schema, name));
   const common = names.filter((name) => isCommon(schema, name) && !PAGE_FIELDS.includes(name));
   const field = (name) => html`<${SchemaField} key=${name} name=${name} schema=${schema.properties[name]} value=${values[name]} values=${values}
-    onChange=${(value) => onChange(name, value)} required=${schema.required?.includes(name)} description=${descriptions[name]} descriptions=${descriptions} problem=${problem?.field === name ? problem.message : null} />`;
+    onChange=${(value) => onChange(name, value)} required=${schema.required?.includes(name)} problem=${problem?.field === name ? problem.message : null} />`;
   return html`${own.map(field)}${common.length > 0 && html`<${Disclosure} title=${t('corpus_common')}><div class="form-fields">${common.map(field)}</div><//>`}`;
 }
 
@@ -98,17 +82,21 @@ function rangeText(schema) {
   return t('range', { from: schema.minimum, to: schema.maximum });
 }
 
-function SchemaField({ name, schema, value, values, onChange, required, description, descriptions = {}, problem }) {
+function SchemaField({ name, schema, value, values, onChange, required, problem }) {
   const object = schema.anyOf ? mergedObject(schema, values.schema) : schema;
+  const description = visibleText(schema.description);
+  // The name of the field is what a program sends, and what errors and the help call it.
+  const label = html`<span lang="en">${readable(name)}</span>${name !== readable(name).toLowerCase() && html` <code class="muted">${name}</code>`}`;
   if (object.properties) {
     const inner = value || {};
-    return html`<fieldset class="form-box field-grid"><legend>${name}${required && ` (${t('required')})`}</legend>${description && html`<p class="hint">${visibleText(description)}</p>`}
+    return html`<fieldset class="form-box field-grid"><legend>${label}${required && ` (${t('required')})`}</legend>${description && html`<p class="hint" lang="en">${description}</p>`}
       ${Object.entries(object.properties).map(([key, field]) => html`<${SchemaField} key=${key} name=${key} schema=${field} value=${inner[key]} values=${inner}
-        onChange=${(next) => onChange({ ...inner, [key]: next })} required=${object.required?.includes(key)} description=${descriptions[key]} />`)}</fieldset>`;
+        onChange=${(next) => onChange({ ...inner, [key]: next })} required=${object.required?.includes(key)} />`)}</fieldset>`;
   }
-  const words = [visibleText(description || ''), typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
-  const hint = problem ? html`<span class="field-error">${visibleText(problem)}</span> ${words}` : words;
-  return html`<${Field} label=${name} required=${required} hint=${hint}>${(id, hintId) => html`<${Control} id=${id} hintId=${hintId} schema=${schema} value=${value ?? ''}
+  const words = [typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
+  const hint = (problem || description || words) && html`${problem && html`<span class="field-error">${visibleText(problem)}</span> `}
+    <span lang="en">${description}</span>${description && words && ' · '}${words}`;
+  return html`<${Field} label=${label} required=${required} hint=${hint}>${(id, hintId) => html`<${Control} id=${id} hintId=${hintId} schema=${schema} value=${value ?? ''}
     onChange=${onChange} required=${required} invalid=${Boolean(problem)} />`}<//>`;
 }
 
@@ -117,8 +105,9 @@ function Control({ id, hintId, schema, value, onChange, required, invalid }) {
   const types = typesOf(schema);
   const options = schema.enum || (types.includes('boolean') ? ['true', 'false'] : null);
   if (options) {
-    return html`<select ...${common} onChange=${common.onInput}><option value="">${t('not_chosen')}</option>
-      ${options.map((option) => html`<option key=${option} value=${String(option)}>${schema.enum ? String(option) : t(`boolean_${option}`)}</option>`)}</select>`;
+    // The names of views are those of the user.
+    const text = (option) => (schema.areNames ? visibleText(option, true) : schema.enum ? readable(option) : t(`boolean_${option}`));
+    return html`<${Select} ...${common} onInput=${undefined} onChange=${onChange} options=${[['', t('not_chosen')], ...options.map((option) => [String(option), text(option)])]} />`;
   }
   if (types.includes('array') || schema.maxLength > 400) return html`<textarea ...${common} rows="2" spellcheck="false"></textarea>`;
   const isNumber = types.length === 1 && ['integer', 'number'].includes(types[0]);

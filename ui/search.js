@@ -1,9 +1,10 @@
 /** The search view: search box, filters, answer, results and preview. */
 import { html, useCallback, useEffect, useMemo, useRef, useState } from './vendor/preact-htm.js';
 import { t, tn } from './i18n.js';
-import { Button, Icon, Message, formatNumber, useDebounce, useMediaQuery, visibleText } from './components.js';
+import { Button, Icon, Link, Message, formatNumber, visibleText } from './components.js';
+import { useDebounce, useMediaQuery } from './hooks.js';
 import { ActiveFilters, Facets, useCounts } from './facets.js';
-import { Results, hitKey } from './results.js';
+import { Results, hitKey, isUnread } from './results.js';
 import { Answer } from './answer.js';
 import { HistoryDialog, SavedSearches, searchString, useSearches } from './history.js';
 import { Preview, targetOfHit } from './preview.js';
@@ -163,22 +164,23 @@ function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }
     <label class="sort"><span>${t('sort')}</span>
       <select value=${sort} onChange=${(event) => setParams({ hit: '', sort: event.target.value === 'relevance' ? '' : event.target.value })}>
         ${SORT_NAMES.map((name) => html`<option key=${name} value=${name}>${t(`sort_${name}`)}</option>`)}</select></label>
-    ${toggles.map(({ icon, label, pressed, onClick }) => html`<${Button} key=${icon} icon=${icon} label=${label} pressed=${pressed} variant="plain" onClick=${onClick} />`)}
+    ${toggles.map(({ icon, label, text, pressed, onClick }) => html`<${Button} key=${icon} icon=${icon} label=${label} pressed=${pressed} variant="plain" onClick=${onClick}>${text}<//>`)}
     <${Button} icon="history" label=${t('history_title')} variant="plain" onClick=${onHistory} />
   </div>`;
 }
 
 /** What stands above the hits and scrolls with them: errors, warnings, the answer or the start page. */
-function ResultHeader({ state, request, searches, status, onQuote, onOpenSearch, retry }) {
+function ResultHeader({ state, request, searches, status, onQuote, navigate, retry }) {
   const isStart = request.source === 'recent';
   return html`<div class="result-header">
     ${state.error && html`<${Message} kind="error" error=${state.error}
       actions=${html`<${Button} icon="refresh" onClick=${retry}>${t('try_again')}<//>`} />`}
     ${searches.error && html`<${Message} kind="error" error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} kind="error" error=${status.error}>${t('status_failed')}<//>`}
-    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
-    ${state.answer && html`<${Answer} answer=${state.answer} onOpen=${onQuote} />`}
-    ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${onOpenSearch} />`}
+    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
+    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} onOpen=${onQuote} />`}
+    ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
+    ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
       <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p></div>`}
   </div>`;
@@ -229,9 +231,11 @@ export function SearchView({ session, navigate, params, status }) {
   const searches = useSearches(session);
   const request = requestOf(query.text, params, query.isTyping);
   const [state, loadMore, retry] = useResults(request, session);
+  // Before a search, the filters count all files.
+  const hasFacets = request.source !== 'similar';
   const { counts, error: countsError } = useCounts(
     { query: request.query || '', filters: request.filters, warehouse_root: request.root || null },
-    request.source === 'search' || request.source === 'files', session);
+    hasFacets, session);
   const sort = SORT_NAMES.includes(params.sort) ? params.sort : 'relevance';
   const hits = useMemo(() => sortHits(state.hits, sort), [state.hits, sort]);
   const selection = useSelection(hits, `${state.key} ${sort}`, params, request.source !== 'recent');
@@ -317,9 +321,8 @@ export function SearchView({ session, navigate, params, status }) {
     setOverlayOpen(false);
     focusById(hits.length ? 'results' : 'search-box');
   };
-  const hasFacets = request.source === 'search' || request.source === 'files';
   const toggles = [
-    !showsFacets && hasFacets && { icon: 'filter', label: t('filters'), pressed: facetsOpen, onClick: () => setFacetsOpen(!facetsOpen) },
+    !showsFacets && hasFacets && { icon: 'filter', text: t('filters'), pressed: facetsOpen, onClick: () => setFacetsOpen(!facetsOpen) },
     { icon: 'info', label: t('why_toggle'), pressed: showWhy, onClick: () => setShowWhy(!showWhy) },
     isWide && { icon: 'text', label: t('preview_toggle'), pressed: previewOpen, onClick: () => setPreviewOpen(!previewOpen) },
   ].filter(Boolean);
@@ -337,7 +340,7 @@ export function SearchView({ session, navigate, params, status }) {
         <${Results} hits=${hits} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
           onKeyDown=${onListKey} onNearEnd=${loadMore} resetKey=${`${state.key} ${sort}`}
           header=${html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} onQuote=${openQuote}
-            onOpenSearch=${(next) => navigate('/ui/', next)} retry=${retry} />`} />
+            navigate=${navigate} retry=${retry} />`} />
       </section>
       ${previewShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${closePreview}
         isOverlay=${!isWide} onSimilar=${openSimilar} onFolder=${openFolder}

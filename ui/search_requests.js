@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { filtersOf } from './facets.js';
-import { fileAsHit, hitKey } from './results.js';
+import { datesOf, fileAsHit, hitKey } from './results.js';
 
 const TYPING_DELAY_MS = 30;
 /** The parts in which a ranking is loaded: how many hits follow those that are there. */
@@ -136,9 +136,11 @@ export function useResults(request, session) {
   return [state, loadMore, retry];
 }
 
+const dateOf = (hit) => String(datesOf(hit.metadata).at(-1));
+
 const SORTS = {
-  newest: (a, b) => String(b.metadata.modified).localeCompare(String(a.metadata.modified)),
-  oldest: (a, b) => String(a.metadata.modified).localeCompare(String(b.metadata.modified)),
+  newest: (a, b) => dateOf(b).localeCompare(dateOf(a)),
+  oldest: (a, b) => dateOf(a).localeCompare(dateOf(b)),
   name: (a, b) => a.metadata.name.localeCompare(b.metadata.name, undefined, { numeric: true }),
   size: (a, b) => b.metadata.size - a.metadata.size,
 };

@@ -1,12 +1,15 @@
 /** The settings view: folders, models, privacy, audit log, keys, sessions, limits, language and theme of the page. */
 import { html, useState, useEffect } from './vendor/preact-htm.js';
 import { get, post } from './api.js';
-import { t, tn, hasText, language, setLanguage, LANGUAGES } from './i18n.js';
-import { Button, Dialog, Icon, Message, copyText, formatBytes, formatDate, formatNumber, toast, visibleText } from './components.js';
+import { t, tn, language, setLanguage, LANGUAGES } from './i18n.js';
 import {
-  Badge, Command, ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, SentenceWithCommands, languageName, useAction, useLoad,
+  Button, Dialog, Icon, Link, Message, copyText, formatBytes, formatDate, formatNumber, readable, toast, visibleText, word,
+} from './components.js';
+import {
+  Badge, Command, ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Select, SentenceWithCommands, TextField, languageName,
 } from './components_views.js';
-import { FolderCheck, FolderChooser, splitGlobs } from './folder_chooser.js';
+import { FolderCheck, FolderChooser, usePatterns, useSettings } from './folder_chooser.js';
+import { useAction, useLoad } from './hooks.js';
 import { THEMES, setTheme, theme } from './theme.js';
 
 /** The parts of the view; those with `owner` are shown only to the owner. */
@@ -25,20 +28,10 @@ const PARTS = [
 export function SettingsView({ session, navigate, params, status }) {
   const parts = PARTS.filter((part) => session.owner || !part.owner);
   const shown = parts.find((part) => part.name === params?.section) || parts[0];
-  const go = (event, name) => {
-    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    navigate('/ui/settings', { section: name });
-  };
   return html`<div class="page settings"><h1>${t('nav_settings')}</h1><div class="settings-layout">
-    <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<a key=${name} href=${`/ui/settings?section=${name}`}
-      aria-current=${name === shown.name ? 'page' : undefined} onClick=${(event) => go(event, name)}>${t(`settings_${name}`)}</a>`)}</nav>
+    <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<${Link} key=${name} path="/ui/settings" params=${{ section: name }}
+      navigate=${navigate} aria-current=${name === shown.name ? 'page' : undefined}>${t(`settings_${name}`)}<//>`)}</nav>
     <div class="settings-part"><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} status=${status} /></div></div></div>`;
-}
-
-/** The settings; other sessions than those of the owner may not read them. */
-function useSettings(session) {
-  return useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
 }
 
 function FoldersPart({ session, navigate }) {
@@ -55,39 +48,22 @@ function FoldersPart({ session, navigate }) {
   <//>`;
 }
 
-function ignoreOf(settings) {
-  return settings.data?.settings.find((setting) => setting.key === 'ignore');
-}
-
-/** The globs that are tried in a form, and a way to save them for all folders. */
-function useGlobs(settings) {
-  const saved = (ignoreOf(settings)?.value || '').split(',').map((glob) => glob.trim()).filter(Boolean).join('\n');
-  const [typed, setTyped] = useState(null);
-  const globs = typed ?? saved;
-  const save = async () => {
-    settings.setData(await post('/v1/settings', { key: 'ignore', value: splitGlobs(globs).join(','), value_before: ignoreOf(settings)?.value || '' }));
-    setTyped(null);
-  };
-  return { globs, setGlobs: setTyped, changed: splitGlobs(globs).join() !== splitGlobs(saved).join(), save };
-}
-
 function RootCard({ root, owner, settings, onChange }) {
   const [removing, setRemoving] = useState(false);
   return html`<li class="folder-card"><div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${root.path} /></strong>
       ${!root.available && html`<${Badge} kind="bad">${t('root_unavailable_short')}<//>`}
       ${owner && html`<${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
     ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}
-    ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')}>${() => html`<${RootGlobs} root=${root} settings=${settings} />`}<//>`}
+    ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')}>${() => html`<${RootPatterns} root=${root} settings=${settings} />`}<//>`}
     ${removing && html`<${ConfirmDialog} title=${t('folder_remove_title')} confirmLabel=${t('remove')} onClose=${() => setRemoving(false)}
       action=${async () => { await post('/v1/roots/remove', { path: root.path }); onChange(); }}>
       <p><${PathText} path=${root.path} /></p><p>${t('folder_remove_explain')}</p><//>`}</li>`;
 }
 
-function RootGlobs({ root, settings }) {
-  const { globs, setGlobs, changed, save } = useGlobs(settings);
+function RootPatterns({ root, settings }) {
+  const { patterns, setPatterns, changed, save, editable } = usePatterns(settings);
   const { run, busy, error } = useAction();
-  const editable = ignoreOf(settings)?.editable;
-  return html`<${FolderCheck} path=${root.path} globs=${globs} onGlobs=${setGlobs} />
+  return html`<${FolderCheck} path=${root.path} patterns=${patterns} onPatterns=${setPatterns} />
     ${error && html`<${Message} error=${error} actions=${error.field === 'value_before' && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
     ${editable ? html`<div class="button-row"><${Button} variant="primary" disabled=${busy || !changed} onClick=${() => run(async () => { await save(); toast(t('saved')); })}>
       ${t('ignore_save')}<//><span class="hint">${t('ignore_save_explain')}</span></div>` : html`<p class="hint">${t('setting_not_editable')}</p>`}`;
@@ -95,7 +71,7 @@ function RootGlobs({ root, settings }) {
 
 function AddFolderDialog({ settings, onClose, navigate }) {
   const [path, setPath] = useState(null);
-  const { globs, setGlobs, changed, save } = useGlobs(settings);
+  const { patterns, setPatterns, changed, save } = usePatterns(settings);
   const { run, busy, error } = useAction();
   const start = () => run(async () => {
     if (changed) await save();
@@ -105,7 +81,7 @@ function AddFolderDialog({ settings, onClose, navigate }) {
   });
   return html`<${Dialog} title=${t('folder_add')} onClose=${onClose} class="wide-dialog">
     ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} />`}
-    ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} globs=${globs} onGlobs=${setGlobs} />
+    ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} />
       ${error && html`<${Message} error=${error} />`}
       <div class="button-row"><${Button} icon="left" onClick=${() => setPath(null)}>${t('back')}<//>
         <${Button} variant="primary" disabled=${busy} onClick=${start}>${t('folder_index')}<//></div>`}<//>`;
@@ -140,7 +116,7 @@ function ModelCard({ model, current }) {
       [t('model_licence'), visibleText(model.licence)],
       [t('model_quality'), model.quality?.length > 0 && model.quality.map((quality) => html`<p key=${quality.benchmark}>${formatNumber(quality.score)}${' '}
         <span class="muted">${visibleText(quality.benchmark)} (${visibleText(quality.source)})</span></p>`)],
-      [t('model_checksums'), hasText(`checksums_${model.checksums}`) ? t(`checksums_${model.checksums}`) : model.checksums],
+      [t('model_checksums'), word('checksums', model.checksums)],
       [t('model_cost'), visibleText(model.cost)],
     ].filter(([, value]) => value !== false)} />
     ${!inUse && model.command && html`<${Command} text=${model.command} />`}</article>`;
@@ -169,14 +145,14 @@ function AuditPart() {
   return html`<${Section} title=${t('settings_audit')} actions=${html`<${Button} icon="refresh" onClick=${audit.reload}>${t('reload')}<//>`}>
     <p class="hint">${t('audit_explain')}</p>
     <${LoadState} request=${audit} />
-    ${records?.length === 0 && html`<${Message} kind="success"><p>${t('audit_none')}</p><//>`}
+    ${records?.length === 0 && html`<${Message} kind="success" text=${t('audit_none')} />`}
     ${records?.length > 0 && html`<${DataTable} label=${t('settings_audit')} rows=${records} columns=${[
       { name: 'time_ms', title: t('column_time'), cell: (record) => formatDate(record.time_ms, true) },
       { name: 'allowed', title: t('column_state'), cell: (record) => html`<${Badge} kind=${record.allowed ? 'warning' : 'good'}>${t(record.allowed ? 'audit_sent' : 'audit_refused')}<//>` },
       { name: 'destination', title: t('audit_destination') },
       { name: 'purpose', title: t('audit_purpose') },
       { name: 'bytes', title: t('column_size'), number: true, cell: (record) => formatBytes(record.bytes) },
-      { name: 'privacy_mode', title: t('settings_privacy') },
+      { name: 'privacy_mode', title: t('settings_privacy'), cell: (record) => word('privacy', record.privacy_mode).split('|')[0] },
     ]} />`}
   <//>`;
 }
@@ -219,15 +195,15 @@ function NewKeyForm({ onCreated }) {
     });
   };
   return html`<form class="form-box" onSubmit=${submit}><h3>${t('key_new')}</h3>
-    <${Field} label=${t('key_name')} required>${(id) => html`<input id=${id} type="text" autocomplete="off" value=${form.name} onInput=${(event) => change({ name: event.target.value })} />`}<//>
-    <${Field} label=${t('key_right')}>${(id) => html`<select id=${id} value=${form.right} onChange=${(event) => change({ right: event.target.value })}>
-      <option value="read">${t('right_read')}</option><option value="index">${t('right_index')}</option></select>`}<//>
+    <${TextField} label=${t('key_name')} required value=${form.name} onInput=${(name) => change({ name })} />
+    <${Field} label=${t('key_right')}>${(id) => html`<${Select} id=${id} value=${form.right} onChange=${(right) => change({ right })}
+      options=${['read', 'index'].map((name) => [name, t(`right_${name}`)])} />`}<//>
     <div class="field"><span>${t('key_folders')} <span class="muted">(${t('required')})</span></span>
       <ul class="chosen-folders">${form.folders.map((path) => html`<li key=${path}><${PathText} path=${path} />
         <${Button} icon="close" label=${`${t('remove')}: ${visibleText(path, true)}`} variant="plain" onClick=${() => change({ folders: form.folders.filter((folder) => folder !== path) })} /></li>`)}</ul>
       <div><${Button} icon="folder" onClick=${() => setChoosing(true)}>${t('setup_choose')}<//></div></div>
     ${error && html`<${Message} error=${error} />`}
-    <div><button type="submit" class="button button-primary" disabled=${busy || !form.name.trim() || !form.folders.length}>${t('key_create')}</button></div>
+    <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.folders.length}>${t('key_create')}<//></div>
     ${choosing && html`<${Dialog} title=${t('key_folders')} onClose=${() => setChoosing(false)} class="wide-dialog"><${FolderChooser} chooseLabel=${t('setup_choose')}
       onChoose=${(path) => { setChoosing(false); change({ folders: form.folders.includes(path) ? form.folders : [...form.folders, path] }); }} /><//>`}
   </form>`;
@@ -263,7 +239,7 @@ function LimitsPart({ session }) {
     <${LoadState} request=${settings} />
     ${settings.data && html`<p class="hint">${t('settings_file')} <${PathText} path=${settings.data.config_file} /></p>
       ${settings.data.restart_needed.length > 0 && html`<${Message} kind="warning"><p>${t('restart_needed', { names: settings.data.restart_needed.join(', ') })}</p><${Command} text="vic daemon stop && vic daemon start" /><//>`}
-      <${Field} label=${t('settings_filter')}>${(id) => html`<input id=${id} type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}<//>
+      <${TextField} type="search" label=${t('settings_filter')} value=${filter} onInput=${setFilter} />
       <p role="status" class="muted">${t('shown_of', { shown: formatNumber(list.length), total: formatNumber(settings.data.settings.length) })}</p>
       <ul class="setting-list">${list.map((setting) => html`<${SettingRow} key=${setting.key} setting=${setting} owner=${session.owner} onChange=${settings.setData} />`)}</ul>`}
   <//>`;
@@ -288,15 +264,15 @@ function SettingRow({ setting, owner, onChange }) {
     }
   });
   const cancel = () => { setTyped(null); setConflict(null); clearError(); };
-  return html`<li class="setting"><div class="setting-head"><code class="setting-name">${setting.key}</code>
-      <${Badge} kind=${setting.origin === 'default' ? '' : 'accent'}>${hasText(`origin_${setting.origin}`) ? t(`origin_${setting.origin}`) : setting.origin}<//>
+  return html`<li class="setting"><div class="setting-head"><strong lang="en">${readable(setting.key)}</strong> <code class="muted">${setting.key}</code>
+      <${Badge} kind=${setting.origin === 'default' ? '' : 'accent'}>${word('origin', setting.origin)}<//>
       ${setting.needs_restart && editable && html`<span class="muted">${t('setting_restart')}</span>`}</div>
     <p class="muted">${visibleText(setting.description)}</p>
     ${typed === null ? html`<div class="setting-value"><bdi>${setting.value === null || setting.value === undefined ? html`<span class="muted">${t('setting_unset')}</span>` : visibleText(setting.value)}</bdi>
         ${editable && html`<${Button} label=${`${t('change')}: ${setting.key}`} onClick=${() => setTyped(setting.value ?? '')}>${t('change')}<//>`}</div>`
       : html`<form class="setting-value" onSubmit=${(event) => { event.preventDefault(); save(setting.value ?? ''); }}>
         <input type="text" aria-label=${setting.key} spellcheck="false" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
-        <button type="submit" class="button button-primary" disabled=${busy}>${t('save')}</button><${Button} onClick=${cancel}>${t('cancel')}<//></form>`}
+        <${Button} type="submit" variant="primary" disabled=${busy}>${t('save')}<//><${Button} onClick=${cancel}>${t('cancel')}<//></form>`}
     ${error && html`<${Message} error=${error} />`}
     ${conflict !== null && html`<${Message} kind="warning" actions=${html`<div class="button-row"><${Button} onClick=${() => save(conflict)}>${t('conflict_mine')}<//>
         <${Button} onClick=${() => { cancel(); get('/v1/settings').then(onChange, () => {}); }}>${t('conflict_theirs')}<//></div>`}>
@@ -307,10 +283,9 @@ function PagePart() {
   const [chosen, setChosen] = useState(theme());
   useEffect(() => setTheme(chosen), [chosen]);
   return html`<${Section} title=${t('settings_page')}>
-    <${Field} label=${t('page_language')}>${(id) => html`<select id=${id} value=${language()} onChange=${(event) => setLanguage(event.target.value)}>
-      ${LANGUAGES.map((name) => html`<option key=${name} value=${name}>${new Intl.DisplayNames([name], { type: 'language' }).of(name)}</option>`)}</select>`}<//>
-    <${Field} label=${t('page_theme')}>${(id) => html`<select id=${id} value=${chosen} onChange=${(event) => setChosen(event.target.value)}>
-      ${THEMES.map((name) => html`<option key=${name} value=${name}>${t(`theme_${name}`)}</option>`)}</select>`}<//>
+    <${Field} label=${t('page_language')}>${(id) => html`<${Select} id=${id} value=${language()} onChange=${setLanguage}
+      options=${LANGUAGES.map((name) => [name, new Intl.DisplayNames([name], { type: 'language' }).of(name)])} />`}<//>
+    <${Field} label=${t('page_theme')}>${(id) => html`<${Select} id=${id} value=${chosen} onChange=${setChosen} options=${THEMES.map((name) => [name, t(`theme_${name}`)])} />`}<//>
     <p class="hint">${t('page_explain')}</p>
   <//>`;
 }

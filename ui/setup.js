@@ -4,45 +4,35 @@ import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Icon, Message, formatNumber, visibleText } from './components.js';
 import {
-  Command, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag, languageName, useAction, useId, useLoad,
+  Command, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag, TextField, languageName,
 } from './components_views.js';
-import { FolderChooser, FolderCheck, splitGlobs } from './folder_chooser.js';
+import { FolderChooser, FolderCheck, usePatterns, useSettings } from './folder_chooser.js';
+import { useAction, useLoad } from './hooks.js';
 import { useLiveStatus } from './status.js';
-
-/** The value of a setting in the answer of `/v1/settings`; empty if it is not set. */
-export function settingValue(settings, key) {
-  return settings?.settings.find((setting) => setting.key === key)?.value || '';
-}
 
 /** The view at `/ui/setup`. */
 export function SetupView({ session, navigate, status }) {
   const [folders, setFolders] = useState([]);
   const [jobs, setJobs] = useState([]);
-  const [globs, setGlobs] = useState(null);
-  const settings = useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
-  const configured = settingValue(settings.data, 'ignore').split(',').map((glob) => glob.trim()).filter(Boolean).join('\n');
-  const shownGlobs = globs ?? configured;
+  const { patterns, setPatterns, changed, save } = usePatterns(useSettings(session));
   const addFolder = (path) => setFolders((old) => (old.includes(path) ? old : [...old, path]));
   const { run, busy, error } = useAction();
   const start = () => run(async () => {
-    if (shownGlobs !== configured) {
-      await post('/v1/settings', { key: 'ignore', value: splitGlobs(shownGlobs).join(','), value_before: settingValue(settings.data, 'ignore') });
-      settings.reload();
-    }
+    if (changed) await save();
     for (const root of folders) {
       const job = await post('/v1/index/start', { root });
       setJobs((old) => [...old, job.job_id]);
       setFolders((old) => old.filter((folder) => folder !== root));
     }
   });
-  if (!session.owner) return html`<div class="page"><h1>${t('nav_setup')}</h1><${Message} kind="info"><p>${t('owner_only')}</p><//></div>`;
+  if (!session.owner) return html`<div class="page"><h1>${t('nav_setup')}</h1><${Message} kind="info" text=${t('owner_only')} /></div>`;
   return html`<div class="page page-narrow"><h1>${t('setup_title')}</h1><p class="muted lead">${t('setup_lead')}</p>
     <${Section} title=${t('setup_step_folders')}>
       <${FolderChooser} onChoose=${addFolder} chooseLabel=${t('setup_choose')} />
       <ul class="folder-cards">${folders.map((path) => html`<li key=${path} class="folder-card">
         <div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${path} /></strong>
           <${Button} icon="close" onClick=${() => setFolders((old) => old.filter((folder) => folder !== path))}>${t('setup_drop')}<//></div>
-        <${FolderCheck} path=${path} globs=${shownGlobs} onGlobs=${setGlobs} /></li>`)}</ul>
+        <${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} /></li>`)}</ul>
     <//>
     <${ModelSection} />
     <${Section} title=${t('setup_step_start')}>
@@ -85,7 +75,7 @@ function StartedJob({ id }) {
   }, [id]);
   if (!job) return html`<p role="status" class="muted">${t('setup_job_waiting')}</p>`;
   return html`<div class="job"><div class="job-head"><${StateTag} state=${job.state} /></div><${JobProgress} job=${job} />
-    ${job.error && html`<${Message} kind="error"><p>${visibleText(job.error)}</p><//>`}
+    ${job.error && html`<${Message} kind="error" text=${job.error} />`}
     ${lost && !job.finished_ms && html`<p class="muted">${t('status_not_live')}</p>`}</div>`;
 }
 
@@ -93,7 +83,6 @@ function StartedJob({ id }) {
 function FirstSearch({ status: first, navigate, started }) {
   const { status } = useLiveStatus(first);
   const [query, setQuery] = useState('');
-  const id = useId('first-search');
   const indexed = status?.coverage.indexed || 0;
   const search = (event) => {
     event.preventDefault();
@@ -101,7 +90,7 @@ function FirstSearch({ status: first, navigate, started }) {
   };
   return html`<div aria-live="polite">${indexed > 0 && html`<${Section} title=${started ? t('setup_ready_now') : t('setup_ready')} class="panel-accent">
     <p>${t('coverage_sentence', { indexed: formatNumber(indexed), found: formatNumber(status.coverage.found) })}</p>
-    <form class="inline-form" onSubmit=${search}><div class="field"><label for=${id}>${t('search_label')}</label>
-      <input id=${id} type="search" placeholder=${t('search_placeholder')} value=${query} onInput=${(event) => setQuery(event.target.value)} /></div>
-      <button type="submit" class="button button-primary" disabled=${!query.trim()}>${t('nav_search')}</button></form><//>`}</div>`;
+    <form class="inline-form" onSubmit=${search}>
+      <${TextField} type="search" label=${t('search_label')} placeholder=${t('search_placeholder')} value=${query} onInput=${setQuery} />
+      <${Button} type="submit" variant="primary" disabled=${!query.trim()}>${t('nav_search')}<//></form><//>`}</div>`;
 }

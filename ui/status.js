@@ -1,12 +1,13 @@
 /** The status view: how much of the files can be searched, why others cannot, running work, problems and health. */
-import { html, useState, useEffect, useCallback } from './vendor/preact-htm.js';
+import { html, useState, useEffect, useCallback, useRef } from './vendor/preact-htm.js';
 import { events, get, post } from './api.js';
-import { t, tn, hasText } from './i18n.js';
-import { Button, Message, formatBytes, formatDate, formatNumber, visibleText } from './components.js';
+import { t, tn } from './i18n.js';
+import { Button, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
 import {
-  Command, DataTable, Disclosure, Facts, Field, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag,
-  formatDuration, languageName, reasonText, useAction, useLoad,
+  Command, DataTable, Disclosure, Facts, JobProgress, LoadState, PathText, Section, Select, SentenceWithCommands, StateTag, TextField,
+  formatDuration, languageName,
 } from './components_views.js';
+import { useAction, useLoad } from './hooks.js';
 
 const FILES_PER_PAGE = 100;
 const SEARCHED_FILES = 50;
@@ -21,18 +22,18 @@ export function useLiveStatus(first) {
 }
 
 /** The view at `/ui/status`. */
-export function StatusView({ session, navigate, openPreview, status: firstStatus }) {
+export function StatusView({ session, navigate, openPreview, params, status: firstStatus }) {
   const { status, error } = useLiveStatus(firstStatus);
   const shown = status || (firstStatus?.coverage ? firstStatus : null);
   const mayIndex = session.right !== 'read';
   return html`<div class="page"><h1>${t('nav_status')}</h1>
     ${error && html`<${Message} kind="warning" error=${error}><p>${t('status_not_live')}</p><//>`}
-    ${!shown && !error && html`<p role="status" class="muted">${t('loading')}</p>`}
+    ${!shown && !error && html`<${Loading} />`}
     ${shown && html`
       <${Problems} status=${shown} />
       ${shown.roots.length === 0 && session.owner && html`<${Message} kind="info"
         actions=${html`<${Button} variant="primary" onClick=${() => navigate('/ui/setup', {})}>${t('nav_setup')}<//>`}><p>${t('no_folders_yet')}</p><//>`}
-      <${CoverageSection} status=${shown} openPreview=${openPreview} />
+      <${CoverageSection} status=${shown} showReasons=${params?.show === 'reasons'} openPreview=${openPreview} />
       <${MissingFileSection} openPreview=${openPreview} />
       <${JobsSection} status=${shown} mayIndex=${mayIndex} owner=${session.owner} />
       <${HealthSection} status=${shown} />`}
@@ -48,7 +49,7 @@ function Problems({ status }) {
 
 const COVERAGE_PARTS = ['indexed', 'pending', 'skipped', 'failed'];
 
-function CoverageSection({ status, openPreview }) {
+function CoverageSection({ status, showReasons, openPreview }) {
   const { coverage, upkeep } = status;
   const share = coverage.found ? coverage.indexed / coverage.found : 0;
   return html`<${Section} title=${t('coverage')}>
@@ -61,14 +62,21 @@ function CoverageSection({ status, openPreview }) {
       <li>${t('awaiting_vectors')} <strong class="numbers">${formatNumber(coverage.awaiting_vectors)}</strong></li></ul>
     ${coverage.awaiting_vectors > 0 && html`<p class="hint">${t('awaiting_vectors_explain')}</p>`}
     ${upkeep?.unread_pictures > 0 && html`<p class="hint">${tn('unread_pictures', upkeep.unread_pictures)}</p>`}
-    <${ReasonList} coverage=${coverage} openPreview=${openPreview} />
+    <${ReasonList} coverage=${coverage} isWanted=${showReasons} openPreview=${openPreview} />
   <//>`;
 }
 
-function ReasonList({ coverage, openPreview }) {
+/** Why files cannot be searched. A link to `/ui/status?show=reasons` leads here. */
+function ReasonList({ coverage, isWanted, openPreview }) {
+  const heading = useRef(null);
+  useEffect(() => {
+    if (!isWanted) return;
+    heading.current?.scrollIntoView();
+    heading.current?.focus();
+  }, [isWanted]);
   const reasons = Object.entries(coverage.reasons || {}).sort((one, other) => other[1] - one[1]);
   if (!reasons.length && !coverage.pending) return null;
-  return html`<h3>${t('not_searchable')}</h3><div class="reason-list">
+  return html`<h3 ref=${heading} tabindex="-1">${t('not_searchable')}</h3><div class="reason-list">
     ${coverage.pending > 0 && html`<${Disclosure} title=${html`<strong>${t('state_name_pending')}</strong> <span class="count">${formatNumber(coverage.pending)}</span>`}>
       <p>${t('pending_explain')}</p><${FileList} query=${{ state: 'pending' }} label=${t('state_name_pending')} openPreview=${openPreview} /><//>`}
     ${reasons.map(([reason, count]) => {
@@ -127,9 +135,8 @@ function MissingFileSection({ openPreview }) {
   };
   return html`<${Section} title=${t('missing_title')}>
     <form class="inline-form" onSubmit=${look}>
-      <${Field} label=${t('missing_label')} hint=${t('missing_hint')}>${(id, hint) => html`<input id=${id} type="search" aria-describedby=${hint} spellcheck="false"
-        value=${words} onInput=${(event) => setWords(event.target.value)} />`}<//>
-      <button type="submit" class="button" disabled=${busy || !words.trim()}>${t('missing_submit')}</button></form>
+      <${TextField} type="search" label=${t('missing_label')} hint=${t('missing_hint')} value=${words} onInput=${setWords} />
+      <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//></form>
     ${error && html`<${Message} error=${error} />`}
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
     <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
@@ -144,7 +151,7 @@ function JobsSection({ status, mayIndex, owner }) {
   const past = useLoad(({ signal }) => get('/v1/jobs', { limit: 20 }, { signal }), [running.map((job) => job.job_id + job.state).join()]);
   const ended = (past.data?.jobs || []).filter((job) => !['queued', 'running'].includes(job.state));
   return html`<${Section} title=${t('jobs')} actions=${owner && html`<${PauseControl} paused=${status.paused} />`}>
-    ${status.paused && html`<${Message} kind="warning"><p>${pauseText(status.paused)}</p><//>`}
+    ${status.paused && html`<${Message} kind="warning" text=${pauseText(status.paused)} />`}
     ${running.length === 0 && html`<p class="muted">${t('jobs_none')}</p>`}
     <ul class="job-list">${running.map((job) => html`<${RunningJob} key=${job.job_id} job=${job} mayIndex=${mayIndex} />`)}</ul>
     <${LoadState} request=${past} />
@@ -195,8 +202,7 @@ function PauseControl({ paused }) {
   const resume = () => run(() => post('/v1/resume', {}));
   return html`${error && html`<${Message} error=${error} />`}
     ${paused ? html`<${Button} icon="play" disabled=${busy} onClick=${resume}>${t('resume')}<//>`
-      : html`<select aria-label=${t('pause_length')} value=${seconds} onChange=${(event) => setSeconds(event.target.value)}>
-          ${PAUSE_CHOICES.map(([value, key]) => html`<option key=${key} value=${value}>${t(key)}</option>`)}</select>
+      : html`<${Select} aria-label=${t('pause_length')} value=${seconds} onChange=${setSeconds} options=${PAUSE_CHOICES.map(([value, key]) => [value, t(key)])} />
         <${Button} icon="pause" disabled=${busy} onClick=${pause}>${t('pause')}<//>`}`;
 }
 
@@ -224,7 +230,7 @@ function HealthSection({ status }) {
       [t('health_languages'), languages],
       [t('health_watcher'), watchText(status.watch)],
       [t('health_polled'), status.watch?.polled?.map((path) => html`<${PathText} key=${path} path=${path} /> `)],
-      [t('privacy'), hasText(`privacy_${status.privacy_mode}`) ? t(`privacy_${status.privacy_mode}`).split('|')[0] : status.privacy_mode],
+      [t('privacy'), word('privacy', status.privacy_mode).split('|')[0]],
       [t('health_data_dir'), html`<${PathText} path=${status.data_dir} />`],
       [t('health_uptime'), formatDuration(status.uptime_seconds)],
       [t('health_version'), visibleText(status.version)],

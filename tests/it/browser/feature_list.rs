@@ -367,7 +367,7 @@ fn folders(page: &Page) {
     page.browser.click(".folder-check textarea");
     page.browser.press("*.log");
     page.browser.click_named("Look again");
-    page.browser.wait_for_text(".folder-check", "Your globs");
+    page.browser.wait_for_text(".folder-check", "Your patterns");
     page.browser.wait_for_text(".folder-check", "debug.log");
 }
 
