@@ -82,6 +82,17 @@ export function Link({ path, params, navigate, children, ...rest }) {
   return html`<a href=${addressOf(path, params)} ...${rest} onClick=${follow}>${children}</a>`;
 }
 
+/** A form; `onSubmit` is called instead of the submission by the browser. */
+export function Form({ onSubmit, children, ...rest }) {
+  const submit = (event) => {
+    event.preventDefault();
+    // A form may stand within another, which this does not submit.
+    event.stopPropagation();
+    onSubmit();
+  };
+  return html`<form ...${rest} onSubmit=${submit}>${children}</form>`;
+}
+
 /** A modal dialog: the native element keeps the focus inside and closes with Esc. Without `onClose` it cannot be closed. */
 export function Dialog({ title, onClose, children, class: className = '' }) {
   const ref = useRef(null);
@@ -103,9 +114,10 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
 
 /**
  * A message. `kind` is `error`, `warning`, `info` or `success`; `text` is a sentence; `error` may be an ApiError, whose hint
- * is shown too; `actions` are buttons below the text.
+ * is shown too; `actions` are buttons below the text. Without any text there is no message.
  */
 export function Message({ kind, error, text = error && (error.message || String(error)), children, actions, onClose }) {
+  if (!text && !children) return null;
   const level = kind || (error ? 'error' : 'info');
   const icon = level === 'success' ? 'check' : level === 'info' ? 'info' : 'warning';
   return html`<div class=${`message message-${level}`} role=${level === 'error' ? 'alert' : 'status'}>
@@ -128,7 +140,7 @@ export function Loading() {
 /** An error of reading, in words: a file that has gone or may not be read has its own sentence. */
 export function ReadError({ error }) {
   const known = { 404: 'file_gone', 403: 'file_denied' }[error.status];
-  return html`<${Message} kind="error" error=${error}>${known && html`<p>${t(known)}</p>`}<//>`;
+  return html`<${Message} error=${error}>${known && html`<p>${t(known)}</p>`}<//>`;
 }
 
 /** A filter that can be switched on (`onClick`) or, with `onRemove`, an active one that can be removed. */

@@ -90,7 +90,7 @@ export function ConfirmDialog({ title, children, confirmLabel, action, onClose }
   const { run, busy, error } = useAction();
   const confirm = () => run(async () => { await action(); onClose(); });
   return html`<${Dialog} title=${title} onClose=${onClose}>${children}
-    ${error && html`<${Message} error=${error} />`}
+    <${Message} error=${error} />
     <div class="button-row"><${Button} onClick=${onClose}>${t('cancel')}<//>
       <${Button} variant="danger" disabled=${busy} onClick=${confirm}>${confirmLabel}<//></div><//>`;
 }
@@ -117,7 +117,7 @@ export function Tabs({ label, tabs, active, onSelect, children }) {
 /** The state of a request: its error with a way to try again, or a note that it is under way. */
 export function LoadState({ request }) {
   if (request.error) {
-    return html`<${Message} kind="error" error=${request.error}
+    return html`<${Message} error=${request.error}
       actions=${html`<${Button} icon="refresh" onClick=${request.reload}>${t('try_again')}<//>`} />`;
   }
   return request.loading && !request.data ? html`<${Loading} />` : null;

@@ -2,7 +2,7 @@
 import { createContext, html, useContext, useState, useEffect, useRef, useMemo } from './vendor/preact-htm.js';
 import { ApiError, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Link, Message, formatNumber, readable, toast, visibleText } from './components.js';
+import { Button, Form, Link, Message, formatNumber, readable, toast, visibleText } from './components.js';
 import { ConfirmDialog, DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { useAction, useLoad } from './hooks.js';
 import { SchemaFields, formsOf, requestObject, schemaOfForm } from './schema_form.js';
@@ -99,8 +99,7 @@ function VerbForm({ verb, form, forms, schema, views, typed, onTyped, onForm, on
   const help = useLoad((options) => dataOf('HELP', { verb, form: helpForm }, options), [verb, helpForm]);
   const helpText = help.data?.help || '';
   const formSchema = schemaOfForm(schema, form);
-  const submit = (event) => {
-    event.preventDefault();
+  const submit = () => {
     controller.current?.abort();
     controller.current = new AbortController();
     const { signal } = controller.current;
@@ -117,14 +116,14 @@ function VerbForm({ verb, form, forms, schema, views, typed, onTyped, onForm, on
     ? { ...formSchema, properties: { ...formSchema.properties, view: { ...formSchema.properties.view, enum: views.map((view) => view.name), areNames: true } } } : formSchema;
   return html`<${Section} title=${html`${t(`verb_${verb}`)} <code class="muted">${verb}</code>`}>
     <p lang="en">${purposeOf(helpText)}</p>
-    <form class="form-fields" onSubmit=${submit}>
+    <${Form} class="form-fields" onSubmit=${submit}>
       ${forms && html`<${Field} label=${t('corpus_form')} hint=${html`<span lang="en">${visibleText(formSchema.properties[forms.name].description)}</span>`}>${(id, hint) => html`<${Select} id=${id}
         aria-describedby=${hint} value=${form} onChange=${onForm} options=${forms.values.map((name) => [name, readable(name)])} />`}<//>`}
       <${SchemaFields} schema=${withViews} values=${typed} onChange=${(name, value) => onTyped({ ...typed, [name]: value })} problem=${problem} />
       <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy}>${t('corpus_run')}<//>
         ${job && html`<${Button} icon="close" onClick=${cancel}>${t('cancel')}<//>`}
-        <span role="status" class="muted">${job ? `${t('corpus_job')} ${job.documents ? tn('corpus_documents', job.documents) : ''}` : busy && t('loading')}</span></div></form>
-    ${error && html`<${Message} error=${error} />`}
+        <span role="status" class="muted">${job ? `${t('corpus_job')} ${job.documents ? tn('corpus_documents', job.documents) : ''}` : busy && t('loading')}</span></div><//>
+    <${Message} error=${error} />
     ${helpText && html`<${Disclosure} title=${t('corpus_help')}><${Listing} label=${t('corpus_help')} text=${helpText} /><//>`}
   <//>`;
 }
@@ -218,8 +217,7 @@ function ViewsPart({ views, openFile }) {
   const { run, busy, error } = useAction();
   const change = (part) => setForm((old) => ({ ...old, ...part }));
   const call = (request) => callVerb('VIEW', request).then(checked);
-  const create = (event) => {
-    event.preventDefault();
+  const create = () => {
     run(async () => {
       await call({ action: 'create', name: form.name.trim(), filter: form.filter.trim() });
       setForm({ name: '', filter: '' });
@@ -236,11 +234,11 @@ function ViewsPart({ views, openFile }) {
       { name: 'actions', title: t('column_action'), cell: (view) => html`<div class="button-row"><${Button} disabled=${busy} onClick=${() => show(view.name)}>${t('view_show')}<//>
         <${Button} variant="danger" icon="trash" onClick=${() => setDeleting(view)}>${t('view_delete')}<//></div>` },
     ]} />`}
-    <form class="form-box" onSubmit=${create}><h3>${t('view_new')}</h3>
+    <${Form} class="form-box" onSubmit=${create}><h3>${t('view_new')}</h3>
       <${TextField} label=${t('column_name')} required value=${form.name} onInput=${(name) => change({ name })} />
       <${TextField} label=${t('view_filter')} hint=${t('view_filter_hint')} required value=${form.filter} onInput=${(filter) => change({ filter })} />
-      <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}<//></div></form>
-    ${error && html`<${Message} error=${error} />`}
+      <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}<//></div><//>
+    <${Message} error=${error} />
     ${deleting && html`<${ConfirmDialog} title=${t('view_delete_title', { name: visibleText(deleting.name, true) })} confirmLabel=${t('view_delete')} onClose=${() => setDeleting(null)}
       action=${async () => { await call({ action: 'delete', name: deleting.name }); setShown(null); views.reload(); }}><p>${t('view_delete_explain')}</p><//>`}
   <//>${shown && html`<${Envelope} envelope=${shown} openFile=${openFile} />`}`;

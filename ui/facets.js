@@ -62,7 +62,7 @@ function isActive(group, value, params) {
 /** Counts of the values of each filter for a request, and their error; none if not enabled. */
 export function useCounts(request, enabled, session) {
   const key = enabled ? JSON.stringify(request) : '';
-  const { data, error } = useLoad(({ signal }) => (enabled ? post('/v1/counts', request, { signal }) : Promise.resolve(null)), [key, session], TYPING_DELAY_MS);
+  const { data, error } = useLoad((options) => (enabled ? post('/v1/counts', request, options) : null), [key, session], TYPING_DELAY_MS);
   return { counts: enabled ? data : null, error };
 }
 
@@ -87,7 +87,7 @@ function FacetGroup({ group, params, onChange }) {
 /** All filters with counts. `onChange` gets the parameters of the address that change. */
 export function Facets({ counts, error, params, onChange }) {
   return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
-    ${error && html`<${Message} kind="error" error=${error}>${t('counts_failed')}<//>`}
+    ${error && html`<${Message} error=${error}>${t('counts_failed')}<//>`}
     <h2 class="facet-title">${t('filters')}</h2>
     ${counts && html`<p class="facet-note">${t(params.q ? 'counts_of_words' : 'counts_of_all')}</p>`}
     ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} onChange=${onChange} />`)}

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useRef } from './vendor/preact-htm.js';
 import { get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Icon, Message, formatBytes, formatNumber, reasonText, visibleText } from './components.js';
+import { Button, Form, Icon, Message, formatBytes, formatNumber, reasonText, visibleText } from './components.js';
 import { Badge, Facts, Field, LoadState, PathText, TextField } from './components_views.js';
 import { useAction, useLoad } from './hooks.js';
 
@@ -14,22 +14,19 @@ import { useAction, useLoad } from './hooks.js';
 export function FolderChooser({ onChoose, chooseLabel }) {
   const [path, setPath] = useState(null);
   const [typed, setTyped] = useState('');
-  const list = useLoad(({ signal }) => post('/v1/folders', { path }, { signal }), [path]);
+  const list = useLoad((options) => post('/v1/folders', { path }, options), [path]);
   useEffect(() => { if (list.data) setTyped(list.data.path); }, [list.data]);
-  const open = (event) => {
-    event.preventDefault();
-    // The chooser may stand in a form, which this does not submit.
-    event.stopPropagation();
+  const open = () => {
     if (typed.trim() === path) list.reload();
     else setPath(typed.trim() || null);
   };
   const shown = list.data;
   return html`<div class="folder-chooser">
-    <form class="inline-form" onSubmit=${open}>
+    <${Form} class="inline-form" onSubmit=${open}>
       <${TextField} label=${t('folder_path')} value=${typed} onInput=${setTyped} />
       <${Button} type="submit">${t('folder_go')}<//>
       <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => setPath(shown.parent)}>${t('folder_up')}<//>
-    </form>
+    <//>
     <${LoadState} request=${list} />
     ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
     ${shown && html`<${FolderListBox} list=${shown} onOpen=${setPath} />`}
@@ -69,7 +66,7 @@ export function splitPatterns(text) {
 
 /** The settings; other sessions than those of the owner may not read them. */
 export function useSettings(session) {
-  return useLoad(({ signal }) => (session.owner ? get('/v1/settings', null, { signal }) : Promise.resolve(null)), []);
+  return useLoad((options) => (session.owner ? get('/v1/settings', null, options) : null), []);
 }
 
 /** The patterns that are tried in a form, and a way to save them for all folders. */
@@ -106,7 +103,7 @@ export function FolderCheck({ path, patterns, onPatterns }) {
     <div class="button-row"><${Button} icon="refresh" disabled=${busy} onClick=${look}>${t('check_again')}<//>
       ${check && check.patterns !== patterns && html`<span class="muted" role="status">${t('check_stale')}</span>`}</div>
     ${busy && html`<p role="status" class="muted">${t('check_running')}</p>`}
-    ${error && html`<${Message} error=${error} />`}
+    <${Message} error=${error} />
     ${check && html`<${CheckResult} check=${check} />`}</div>`;
 }
 

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.js';
 import { post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Message, formatNumber, readable, visibleText, word } from './components.js';
+import { Button, Form, Message, formatNumber, readable, visibleText, word } from './components.js';
 import { DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { GraphDrawing, typeClass } from './graph_drawing.js';
 import { useAction, useLoad } from './hooks.js';
@@ -35,16 +35,15 @@ export function GraphView({ navigate, openPreview, params }) {
 function EntitySearch({ name, navigate, showEntity }) {
   const [typed, setTyped] = useState(name);
   useEffect(() => setTyped(name), [name]);
-  const found = useLoad(({ signal }) => (name ? tool('lookup_entity', { name, limit: FOUND_LIMIT }, { signal }) : Promise.resolve(null)), [name]);
-  const submit = (event) => {
-    event.preventDefault();
+  const found = useLoad((options) => (name ? tool('lookup_entity', { name, limit: FOUND_LIMIT }, options) : null), [name]);
+  const submit = () => {
     if (typed.trim() === name) found.reload();
     else navigate('/ui/graph', { name: typed.trim() });
   };
   const entities = name ? found.data?.entities : null;
-  return html`<form class="inline-form" onSubmit=${submit}>
+  return html`<${Form} class="inline-form" onSubmit=${submit}>
       <${TextField} type="search" label=${t('graph_name')} value=${typed} onInput=${setTyped} />
-      <${Button} type="submit" variant="primary" disabled=${!typed.trim()}>${t('graph_find')}<//></form>
+      <${Button} type="submit" variant="primary" disabled=${!typed.trim()}>${t('graph_find')}<//><//>
     ${name && html`<${LoadState} request=${found} />`}
     <div role="status">${entities?.length === 0 && html`<p>${t('graph_not_found')}</p>`}</div>
     ${entities?.length > 0 && html`<ul class="entity-list">${entities.map((entity) => html`<li key=${entity.id}>
@@ -68,9 +67,9 @@ function EntityButton({ entity, onClick }) {
 }
 
 function GraphSummary({ showEntity }) {
-  const summary = useLoad(({ signal }) => tool('db_summary', {}, { signal }), []);
+  const summary = useLoad((options) => tool('db_summary', {}, options), []);
   const [type, setType] = useState('');
-  const examples = useLoad(({ signal }) => (type ? post('/v1/graph', { query: { axql: `select ?x where ?x is ${type} limit 30`, elaborate: false, explain: false } }, { signal }) : Promise.resolve(null)), [type]);
+  const examples = useLoad((options) => (type ? post('/v1/graph', { query: { axql: `select ?x where ?x is ${type} limit 30`, elaborate: false, explain: false } }, options) : null), [type]);
   const data = summary.data;
   return html`<${Section} title=${t('graph_summary')}><${LoadState} request=${summary} />
     ${data && html`<p>${t('graph_summary_sentence', { nodes: formatNumber(data.nodes), edges: formatNumber(data.edges) })}</p>
@@ -232,13 +231,13 @@ function QuerySection({ showEntity }) {
   const place = error && axqlErrorPosition(error.message, axql);
   useEffect(() => { if (place) { box.current?.focus(); box.current?.setSelectionRange(place.start, place.end); } }, [error]);
   return html`<${Section} title=${t('axql_label')}>
-    <form onSubmit=${(event) => { event.preventDefault(); ask(); }} class="form-box">
+    <${Form} onSubmit=${ask} class="form-box">
       <${Field} label=${t('graph_mode_query')} hint=${t('axql_hint')}>${(id, hint) => html`<textarea id=${id} ref=${box} class="code-box" rows="4" spellcheck="false" aria-describedby=${hint}
         aria-invalid=${error ? 'true' : undefined} value=${axql} onInput=${(event) => setAxql(event.target.value)}
         onKeyDown=${(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } }}></textarea>`}<//>
       ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0" aria-label=${t('axql_error_place')}><bdi>${axql.slice(0, place.start)}<mark>${axql.slice(place.start, place.end) || ' '}</mark>${axql.slice(place.end)}</bdi></pre>`}<//>`}
       <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy || !axql.trim()}>${t('axql_run')}<//>
-        <${Select} aria-label=${t('axql_form')} value=${form} onChange=${setForm} options=${['run', 'explain', 'elaborate'].map((name) => [name, t(`axql_form_${name}`)])} /></div></form>
+        <${Select} aria-label=${t('axql_form')} value=${form} onChange=${setForm} options=${['run', 'explain', 'elaborate'].map((name) => [name, t(`axql_form_${name}`)])} /></div><//>
     <h3>${t('axql_examples')}</h3><ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}><button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
     <${Disclosure} title=${t('axql_grammar')}>${() => html`<${Grammar} />`}<//>
     <div role="status">${busy ? t('loading') : answer?.rows && tn('axql_rows', answer.rows.length)}${!busy && answer?.truncated && ` ${t('axql_truncated')}`}</div>
@@ -257,7 +256,7 @@ export function axqlErrorPosition(message, axql) {
 }
 
 function Grammar() {
-  const help = useLoad(({ signal }) => tool('axql_help', {}, { signal }), []);
+  const help = useLoad((options) => tool('axql_help', {}, options), []);
   return html`<${LoadState} request=${help} />${help.data && html`<${Listing} label=${t('axql_grammar')} text=${help.data.grammar || JSON.stringify(help.data, null, 2)} />`}`;
 }
 

@@ -2,7 +2,7 @@
 import { html, useState } from './vendor/preact-htm.js';
 import { get, post } from './api.js';
 import { t } from './i18n.js';
-import { Button, Dialog, Message, formatDate, visibleText } from './components.js';
+import { Button, Dialog, Form, Message, formatDate, visibleText } from './components.js';
 import { activeFilters } from './facets.js';
 import { useAction, useLoad } from './hooks.js';
 
@@ -28,7 +28,7 @@ export function searchLabel(query) {
 
 /** History and saved searches, with functions that change them; an error of any of them is kept in `error`. */
 export function useSearches(session) {
-  const { data, error, reload } = useLoad(({ signal }) => get('/v1/searches', null, { signal }), [session]);
+  const { data, error, reload } = useLoad((options) => get('/v1/searches', null, options), [session]);
   const action = useAction();
   const change = (path, body) => action.run(async () => {
     await post(path, body);
@@ -65,14 +65,13 @@ export function SavedSearches({ searches, onOpen }) {
 function SaveForm({ current, searches }) {
   const [name, setName] = useState('');
   if (!current) return null;
-  const save = async (event) => {
-    event.preventDefault();
+  const save = async () => {
     if (name.trim() && await searches.save(name.trim(), current)) setName('');
   };
-  return html`<form class="save-form" onSubmit=${save}>
+  return html`<${Form} class="save-form" onSubmit=${save}>
     <label class="field"><span>${t('save_name', { search: visibleText(searchLabel(current), true) })}</span>
       <input value=${name} maxlength="120" onInput=${(event) => setName(event.target.value)} /></label>
-    <${Button} type="submit" variant="primary" disabled=${!name.trim()}>${t('save')}<//></form>`;
+    <${Button} type="submit" variant="primary" disabled=${!name.trim()}>${t('save')}<//><//>`;
 }
 
 /** The dialog with saved searches and the history; `current` is the search that can be saved. */
@@ -82,7 +81,7 @@ export function HistoryDialog({ searches, current, onOpen, onClose }) {
     onOpen(paramsOfSearch(query));
   };
   return html`<${Dialog} title=${t('history_title')} onClose=${onClose} class="history-dialog">
-    ${searches.error && html`<${Message} kind="error" error=${searches.error} />`}
+    <${Message} error=${searches.error} />
     <${SaveForm} current=${current} searches=${searches} />
     <h3>${t('saved_searches')}</h3>
     ${searches.saved.length === 0 && html`<p class="muted">${t('saved_none')}</p>`}

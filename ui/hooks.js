@@ -1,6 +1,6 @@
 /** Hooks that the views share: loading data, running actions, ids, and values that follow the window or the typing. */
 import { useState, useEffect, useRef, useCallback } from './vendor/preact-htm.js';
-import { isAbort, onConnection } from './api.js';
+import { get, isAbort, onConnection } from './api.js';
 
 /**
  * Loads data and keeps the last answer while it is loaded again. Answers of older requests are dropped.
@@ -34,6 +34,11 @@ export function useLoad(load, deps, delay = 0) {
   const reload = useCallback(() => setVersion((number) => number + 1), []);
   const setData = useCallback((data) => setState({ data, error: null, loading: false }), []);
   return { ...state, reload, setData };
+}
+
+/** Loads the JSON of a path, as `useLoad` does. */
+export function useGet(path, params) {
+  return useLoad((options) => get(path, params, options), [path]);
 }
 
 /** Runs an action of a button: `{run, busy, error, clearError}`. `run` gives the result, or `undefined` after an error. */

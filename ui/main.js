@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
 import { addressOf, get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
-import { Button, Dialog, Icon, Link, Loading, Message, Toast, formatNumber } from './components.js';
+import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, formatNumber } from './components.js';
 import { useAction } from './hooks.js';
 import { SearchView } from './search.js';
 
@@ -122,20 +122,19 @@ function useStatus(session, ended) {
 function LoginForm({ accept, error: firstError }) {
   const [key, setKey] = useState('');
   const { run, busy, error } = useAction();
-  const logIn = (event) => {
-    event.preventDefault();
+  const logIn = () => {
     run(async () => accept(await post('/ui/session', { key: key.trim() })));
   };
   // The code of the address may be tried while the form is shown.
   const shownError = error || firstError;
-  return html`<form class="login-form" onSubmit=${logIn}>
+  return html`<${Form} class="login-form" onSubmit=${logIn}>
     <p>${t('login_explain')}</p>
     <pre class="command" tabindex="0" aria-label=${t('login_command')}>vic ui</pre>
     <label class="field"><span>${t('login_key')}</span>
       <input type="password" autocomplete="off" spellcheck="false" value=${key} onInput=${(event) => setKey(event.target.value)} /></label>
-    ${shownError && html`<${Message} kind="error" error=${shownError} />`}
+    <${Message} error=${shownError} />
     <${Button} type="submit" variant="primary" disabled=${busy || !key.trim()}>${t('login_submit')}<//>
-  </form>`;
+  <//>`;
 }
 
 /** A short sentence on the state of the index, which leads to the status view. */
@@ -208,7 +207,7 @@ function LazyView({ path, ...props }) {
   if (loaded.path !== path) return html`<main id="main" class="view"><${Loading} /></main>`;
   if (loaded.error || !loaded.View) {
     return html`<main id="main" class="view"><h1>${t(VIEWS[path].title)}</h1>
-      <${Message} kind="error" error=${loaded.error || new Error(path)}>${t('view_failed')}<//></main>`;
+      <${Message} error=${loaded.error || new Error(path)}>${t('view_failed')}<//></main>`;
   }
   return html`<${ViewMain} key=${path} View=${loaded.View} ...${props} />`;
 }
@@ -216,7 +215,7 @@ function LazyView({ path, ...props }) {
 /** Views that bring their own `main` are rendered as they are; the views of the other files are wrapped in one. */
 function ViewMain({ View, ...props }) {
   const [error] = useErrorBoundary();
-  if (error) return html`<main id="main" class="view"><${Message} kind="error" error=${error}>${t('view_failed')}<//></main>`;
+  if (error) return html`<main id="main" class="view"><${Message} error=${error}>${t('view_failed')}<//></main>`;
   return html`<main id="main" class="view" tabindex="-1"><${View} ...${props} /></main>`;
 }
 

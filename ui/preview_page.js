@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
-import { Button, Loading, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { Button, Form, Loading, Message, ReadError, formatNumber, visibleText } from './components.js';
 import { useLoad } from './hooks.js';
 import { BlocksView } from './preview_text.js';
 
@@ -20,19 +20,18 @@ function pictureWidth(element) {
 function PageNavigation({ page, pages, setPage }) {
   const [typed, setTyped] = useState(null);
   if (pages < 2) return null;
-  const goTo = (event) => {
-    event.preventDefault();
+  const goTo = () => {
     const wanted = Number(typed);
     if (wanted >= 1 && wanted <= pages) setPage(Math.floor(wanted));
     setTyped(null);
   };
-  return html`<form class="page-navigation" aria-label=${t('page_navigation')} onSubmit=${goTo}>
+  return html`<${Form} class="page-navigation" aria-label=${t('page_navigation')} onSubmit=${goTo}>
     <${Button} icon="left" label=${t('previous_page')} variant="plain" disabled=${page <= 1} onClick=${() => setPage(page - 1)} />
     <label><span class="visually-hidden">${t('page_number')}</span>
       <input inputmode="numeric" size="3" value=${typed ?? page} onInput=${(event) => setTyped(event.target.value)} onBlur=${() => setTyped(null)} /></label>
     <span>${t('of_pages', { pages: formatNumber(pages) })}</span>
     <${Button} icon="right" label=${t('next_page')} variant="plain" disabled=${page >= pages} onClick=${() => setPage(page + 1)} />
-  </form>`;
+  <//>`;
 }
 
 /** The picture of a page as an address of this page; errors go to `onError`. */
@@ -86,7 +85,7 @@ export function PageView({ path, target, find, asText, registerMore }) {
   const quote = target.isQuote ? target.quote : '';
   const request = { path, page, query: find || target.query, quote };
   const key = JSON.stringify(request);
-  const { data, error } = useLoad(({ signal }) => post('/v1/page', { ...request, width: pictureWidth(document.getElementById('preview')) }, { signal })
+  const { data, error } = useLoad((options) => post('/v1/page', { ...request, width: pictureWidth(document.getElementById('preview')) }, options)
     .then((info) => ({ info, key })), [key], FIND_DELAY_MS);
   const info = data?.info;
   useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);

@@ -75,7 +75,7 @@ export function TableView({ path, target, find, registerMore }) {
   useEffect(() => setChoice({}), [anchor.sheet]);
   const selector = choice.table ? { table: choice.table } : { sheet: anchor.sheet };
   const request = { path, ...selector, limit };
-  const { data, error, loading } = useLoad(({ signal }) => post('/v1/table', request, { signal }), [JSON.stringify(request)]);
+  const { data, error, loading } = useLoad((options) => post('/v1/table', request, options), [JSON.stringify(request)]);
   const texts = data ? [...data.columns.map((column) => column.name), ...data.rows.flatMap((row) => row.cells)] : [];
   const rangesOf = useTextMarks(find, target.query, texts.filter((text) => /\p{L}|\d{3}/u.test(text)));
   const canGrow = data?.truncated && limit < MAX_ROWS && !loading;

@@ -173,10 +173,10 @@ function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }
 function ResultHeader({ state, request, searches, status, onQuote, navigate, retry }) {
   const isStart = request.source === 'recent';
   return html`<div class="result-header">
-    ${state.error && html`<${Message} kind="error" error=${state.error}
+    ${state.error && html`<${Message} error=${state.error}
       actions=${html`<${Button} icon="refresh" onClick=${retry}>${t('try_again')}<//>`} />`}
-    ${searches.error && html`<${Message} kind="error" error=${searches.error}>${t('searches_failed')}<//>`}
-    ${status?.error && html`<${Message} kind="error" error=${status.error}>${t('status_failed')}<//>`}
+    ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
+    ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
     ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}

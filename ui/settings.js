@@ -3,13 +3,13 @@ import { html, useState, useEffect } from './vendor/preact-htm.js';
 import { get, post } from './api.js';
 import { t, tn, language, setLanguage, LANGUAGES } from './i18n.js';
 import {
-  Button, Dialog, Icon, Link, Message, copyText, formatBytes, formatDate, formatNumber, readable, toast, visibleText, word,
+  Button, Dialog, Form, Icon, Link, Message, copyText, formatBytes, formatDate, formatNumber, readable, toast, visibleText, word,
 } from './components.js';
 import {
   Badge, Command, ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Select, SentenceWithCommands, TextField, languageName,
 } from './components_views.js';
 import { FolderCheck, FolderChooser, usePatterns, useSettings } from './folder_chooser.js';
-import { useAction, useLoad } from './hooks.js';
+import { useAction, useGet } from './hooks.js';
 import { THEMES, setTheme, theme } from './theme.js';
 
 /** The parts of the view; those with `owner` are shown only to the owner. */
@@ -35,7 +35,7 @@ export function SettingsView({ session, navigate, params, status }) {
 }
 
 function FoldersPart({ session, navigate }) {
-  const roots = useLoad(({ signal }) => get('/v1/roots', null, { signal }), []);
+  const roots = useGet('/v1/roots');
   const settings = useSettings(session);
   const [adding, setAdding] = useState(false);
   const list = roots.data?.roots || [];
@@ -82,13 +82,13 @@ function AddFolderDialog({ settings, onClose, navigate }) {
   return html`<${Dialog} title=${t('folder_add')} onClose=${onClose} class="wide-dialog">
     ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} />`}
     ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} />
-      ${error && html`<${Message} error=${error} />`}
+      <${Message} error=${error} />
       <div class="button-row"><${Button} icon="left" onClick=${() => setPath(null)}>${t('back')}<//>
         <${Button} variant="primary" disabled=${busy} onClick=${start}>${t('folder_index')}<//></div>`}<//>`;
 }
 
 function ModelsPart() {
-  const models = useLoad(({ signal }) => get('/v1/models', null, { signal }), []);
+  const models = useGet('/v1/models');
   const data = models.data;
   return html`<${Section} title=${t('settings_models')}>
     <${LoadState} request=${models} />
@@ -140,7 +140,7 @@ function PrivacyPart({ session, status }) {
 }
 
 function AuditPart() {
-  const audit = useLoad(({ signal }) => get('/v1/audit', { limit: 100 }, { signal }), []);
+  const audit = useGet('/v1/audit', { limit: 100 });
   const records = audit.data?.records;
   return html`<${Section} title=${t('settings_audit')} actions=${html`<${Button} icon="refresh" onClick=${audit.reload}>${t('reload')}<//>`}>
     <p class="hint">${t('audit_explain')}</p>
@@ -158,7 +158,7 @@ function AuditPart() {
 }
 
 function KeysPart() {
-  const keys = useLoad(({ signal }) => get('/v1/keys', null, { signal }), []);
+  const keys = useGet('/v1/keys');
   const [revoking, setRevoking] = useState(null);
   const [created, setCreated] = useState(null);
   const list = keys.data?.keys;
@@ -187,14 +187,13 @@ function NewKeyForm({ onCreated }) {
   const [choosing, setChoosing] = useState(false);
   const { run, busy, error } = useAction();
   const change = (part) => setForm((old) => ({ ...old, ...part }));
-  const submit = (event) => {
-    event.preventDefault();
+  const submit = () => {
     run(async () => {
       onCreated(await post('/v1/keys', { ...form, name: form.name.trim() }));
       setForm({ name: '', folders: [], right: 'read' });
     });
   };
-  return html`<form class="form-box" onSubmit=${submit}><h3>${t('key_new')}</h3>
+  return html`<${Form} class="form-box" onSubmit=${submit}><h3>${t('key_new')}</h3>
     <${TextField} label=${t('key_name')} required value=${form.name} onInput=${(name) => change({ name })} />
     <${Field} label=${t('key_right')}>${(id) => html`<${Select} id=${id} value=${form.right} onChange=${(right) => change({ right })}
       options=${['read', 'index'].map((name) => [name, t(`right_${name}`)])} />`}<//>
@@ -202,11 +201,11 @@ function NewKeyForm({ onCreated }) {
       <ul class="chosen-folders">${form.folders.map((path) => html`<li key=${path}><${PathText} path=${path} />
         <${Button} icon="close" label=${`${t('remove')}: ${visibleText(path, true)}`} variant="plain" onClick=${() => change({ folders: form.folders.filter((folder) => folder !== path) })} /></li>`)}</ul>
       <div><${Button} icon="folder" onClick=${() => setChoosing(true)}>${t('setup_choose')}<//></div></div>
-    ${error && html`<${Message} error=${error} />`}
+    <${Message} error=${error} />
     <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.folders.length}>${t('key_create')}<//></div>
     ${choosing && html`<${Dialog} title=${t('key_folders')} onClose=${() => setChoosing(false)} class="wide-dialog"><${FolderChooser} chooseLabel=${t('setup_choose')}
       onChoose=${(path) => { setChoosing(false); change({ folders: form.folders.includes(path) ? form.folders : [...form.folders, path] }); }} /><//>`}
-  </form>`;
+  <//>`;
 }
 
 function SessionsPart({ session }) {
@@ -221,7 +220,7 @@ function SessionsPart({ session }) {
       [t('settings_folders'), session.folders ? session.folders.map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) : t('session_all_folders')],
       [t('session_place'), t(session.local ? 'session_local' : 'session_key')],
     ]} />
-    ${error && html`<${Message} error=${error} />`}
+    <${Message} error=${error} />
     <div class="button-row"><${Button} disabled=${busy} onClick=${() => run(() => end('/ui/session/end'))}>${t('session_end')}<//>
       ${session.owner && html`<${Button} variant="danger" onClick=${() => setEnding(true)}>${t('session_end_all')}<//>`}</div>
     ${ending && html`<${ConfirmDialog} title=${t('session_end_all')} confirmLabel=${t('session_end_all')} onClose=${() => setEnding(false)}
@@ -270,10 +269,10 @@ function SettingRow({ setting, owner, onChange }) {
     <p class="muted">${visibleText(setting.description)}</p>
     ${typed === null ? html`<div class="setting-value"><bdi>${setting.value === null || setting.value === undefined ? html`<span class="muted">${t('setting_unset')}</span>` : visibleText(setting.value)}</bdi>
         ${editable && html`<${Button} label=${`${t('change')}: ${setting.key}`} onClick=${() => setTyped(setting.value ?? '')}>${t('change')}<//>`}</div>`
-      : html`<form class="setting-value" onSubmit=${(event) => { event.preventDefault(); save(setting.value ?? ''); }}>
+      : html`<${Form} class="setting-value" onSubmit=${() => save(setting.value ?? '')}>
         <input type="text" aria-label=${setting.key} spellcheck="false" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
-        <${Button} type="submit" variant="primary" disabled=${busy}>${t('save')}<//><${Button} onClick=${cancel}>${t('cancel')}<//></form>`}
-    ${error && html`<${Message} error=${error} />`}
+        <${Button} type="submit" variant="primary" disabled=${busy}>${t('save')}<//><${Button} onClick=${cancel}>${t('cancel')}<//><//>`}
+    <${Message} error=${error} />
     ${conflict !== null && html`<${Message} kind="warning" actions=${html`<div class="button-row"><${Button} onClick=${() => save(conflict)}>${t('conflict_mine')}<//>
         <${Button} onClick=${() => { cancel(); get('/v1/settings').then(onChange, () => {}); }}>${t('conflict_theirs')}<//></div>`}>
       <p>${t('conflict')}</p><p>${t('conflict_now')} <code><bdi>${visibleText(conflict)}</bdi></code></p><p>${t('conflict_typed')} <code><bdi>${visibleText(typed)}</bdi></code></p><//>`}</li>`;

@@ -1,13 +1,13 @@
 /** The first run: choose folders, see what would be left out, start indexing, and search as soon as the first words are there. */
 import { html, useState, useEffect } from './vendor/preact-htm.js';
-import { events, get, post } from './api.js';
+import { events, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Icon, Message, formatNumber, visibleText } from './components.js';
+import { Button, Form, Icon, Message, formatNumber, visibleText } from './components.js';
 import {
   Command, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag, TextField, languageName,
 } from './components_views.js';
 import { FolderChooser, FolderCheck, usePatterns, useSettings } from './folder_chooser.js';
-import { useAction, useLoad } from './hooks.js';
+import { useAction, useGet } from './hooks.js';
 import { useLiveStatus } from './status.js';
 
 /** The view at `/ui/setup`. */
@@ -36,7 +36,7 @@ export function SetupView({ session, navigate, status }) {
     <//>
     <${ModelSection} />
     <${Section} title=${t('setup_step_start')}>
-      ${error && html`<${Message} error=${error} />`}
+      <${Message} error=${error} />
       ${jobs.length === 0 && html`<p class="muted">${t('setup_start_explain')}</p>`}
       <div class="button-row"><${Button} variant="primary" icon="play" disabled=${busy || folders.length === 0} onClick=${start}>
         ${folders.length ? tn('setup_start', folders.length) : t('setup_start_none')}<//></div>
@@ -47,7 +47,7 @@ export function SetupView({ session, navigate, status }) {
 }
 
 function ModelSection() {
-  const models = useLoad(({ signal }) => get('/v1/models', null, { signal }), []);
+  const models = useGet('/v1/models');
   const suggestion = models.data?.suggestion;
   const languages = Object.keys(models.data?.languages || {}).map(languageName).join(', ');
   return html`<${Section} title=${t('setup_step_model')}>
@@ -84,13 +84,12 @@ function FirstSearch({ status: first, navigate, started }) {
   const { status } = useLiveStatus(first);
   const [query, setQuery] = useState('');
   const indexed = status?.coverage.indexed || 0;
-  const search = (event) => {
-    event.preventDefault();
+  const search = () => {
     if (query.trim()) navigate('/ui/', { q: query.trim() });
   };
   return html`<div aria-live="polite">${indexed > 0 && html`<${Section} title=${started ? t('setup_ready_now') : t('setup_ready')} class="panel-accent">
     <p>${t('coverage_sentence', { indexed: formatNumber(indexed), found: formatNumber(status.coverage.found) })}</p>
-    <form class="inline-form" onSubmit=${search}>
+    <${Form} class="inline-form" onSubmit=${search}>
       <${TextField} type="search" label=${t('search_label')} placeholder=${t('search_placeholder')} value=${query} onInput=${setQuery} />
-      <${Button} type="submit" variant="primary" disabled=${!query.trim()}>${t('nav_search')}<//></form><//>`}</div>`;
+      <${Button} type="submit" variant="primary" disabled=${!query.trim()}>${t('nav_search')}<//><//><//>`}</div>`;
 }

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useCallback, useRef } from './vendor/preact-htm.js';
 import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
+import { Button, Form, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
 import {
   Command, DataTable, Disclosure, Facts, JobProgress, LoadState, PathText, Section, Select, SentenceWithCommands, StateTag, TextField,
   formatDuration, languageName,
@@ -129,15 +129,14 @@ function MissingFileSection({ openPreview }) {
   const [words, setWords] = useState('');
   const [answer, setAnswer] = useState(null);
   const { run, busy, error } = useAction();
-  const look = (event) => {
-    event.preventDefault();
+  const look = () => {
     run(async () => setAnswer(await post('/v1/files', { words: words.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES })));
   };
   return html`<${Section} title=${t('missing_title')}>
-    <form class="inline-form" onSubmit=${look}>
+    <${Form} class="inline-form" onSubmit=${look}>
       <${TextField} type="search" label=${t('missing_label')} hint=${t('missing_hint')} value=${words} onInput=${setWords} />
-      <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//></form>
-    ${error && html`<${Message} error=${error} />`}
+      <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//><//>
+    <${Message} error=${error} />
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
     <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
@@ -148,7 +147,7 @@ function MissingFileSection({ openPreview }) {
 function JobsSection({ status, mayIndex, owner }) {
   const running = status.running_jobs;
   // The list of past jobs changes when a running job ends or a new one starts.
-  const past = useLoad(({ signal }) => get('/v1/jobs', { limit: 20 }, { signal }), [running.map((job) => job.job_id + job.state).join()]);
+  const past = useLoad((options) => get('/v1/jobs', { limit: 20 }, options), [running.map((job) => job.job_id + job.state).join()]);
   const ended = (past.data?.jobs || []).filter((job) => !['queued', 'running'].includes(job.state));
   return html`<${Section} title=${t('jobs')} actions=${owner && html`<${PauseControl} paused=${status.paused} />`}>
     ${status.paused && html`<${Message} kind="warning" text=${pauseText(status.paused)} />`}
@@ -178,7 +177,7 @@ function RunningJob({ job, mayIndex }) {
       ${mayIndex && html`<${Button} icon="close" disabled=${busy} onClick=${cancel}>${t('cancel')}<//>`}</div>
     <${JobProgress} job=${job} />
     ${job.last_error && html`<p class="muted"><bdi>${visibleText(job.last_error)}</bdi></p>`}
-    ${error && html`<${Message} error=${error} />`}</li>`;
+    <${Message} error=${error} /></li>`;
 }
 
 function PastJobs({ jobs }) {
@@ -200,7 +199,7 @@ function PauseControl({ paused }) {
   const { run, busy, error } = useAction();
   const pause = () => run(() => post('/v1/pause', seconds ? { seconds: Number(seconds) } : {}));
   const resume = () => run(() => post('/v1/resume', {}));
-  return html`${error && html`<${Message} error=${error} />`}
+  return html`<${Message} error=${error} />
     ${paused ? html`<${Button} icon="play" disabled=${busy} onClick=${resume}>${t('resume')}<//>`
       : html`<${Select} aria-label=${t('pause_length')} value=${seconds} onChange=${setSeconds} options=${PAUSE_CHOICES.map(([value, key]) => [value, t(key)])} />
         <${Button} icon="pause" disabled=${busy} onClick=${pause}>${t('pause')}<//>`}`;
