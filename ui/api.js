@@ -57,7 +57,7 @@ export function setSessionToken(token) {
 let sessionToken = '';
 
 /** The headers that show the session. */
-export function sessionHeaders() {
+function sessionHeaders() {
   try {
     // Another page may have opened a newer session.
     return { 'x-vic-csrf': localStorage.getItem(TOKEN_KEY) || sessionToken };
@@ -95,11 +95,16 @@ async function errorFrom(response) {
   });
 }
 
+/** Fetches a path with the session. */
+function fetchOf(path, options) {
+  return fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options, headers: { ...sessionHeaders(), ...options?.headers } });
+}
+
 /** Sends a request. Throws ApiError, or an AbortError when `signal` was aborted. */
 async function request(path, options) {
   let response;
   try {
-    response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options, headers: { ...sessionHeaders(), ...options.headers } });
+    response = await fetchOf(path, options);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     setDaemonAway(true);
@@ -148,7 +153,7 @@ export function isAbort(error) {
 
 /** GET of a picture, as an address of this page that `URL.revokeObjectURL` frees. Throws as `get`. */
 export async function getPicture(path, { signal } = {}) {
-  const response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', signal, headers: sessionHeaders() });
+  const response = await fetchOf(path, { signal });
   if (!response.ok) throw await errorFrom(response);
   return URL.createObjectURL(await response.blob());
 }
@@ -167,8 +172,7 @@ export function events(path, onEvent, onError) {
   let delay = RETRY_FIRST_MS;
   const open = async () => {
     try {
-      const response = await fetch(path, {
-        credentials: 'same-origin', cache: 'no-store', signal: controller.signal, headers: { ...sessionHeaders(), accept: 'text/event-stream' } });
+      const response = await fetchOf(path, { signal: controller.signal, headers: { accept: 'text/event-stream' } });
       if (!response.ok) throw await errorFrom(response);
       delay = RETRY_FIRST_MS;
       await readEvents(response.body, onEvent);

@@ -4,13 +4,15 @@ import { t, hasText, language } from './i18n.js';
 import { addressOf } from './api.js';
 import { useId } from './hooks.js';
 
+const CIRCLE = 'M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8z';
+
 /** Outlines on a grid of 16 by 16, drawn with a stroke of the colour of the text. */
 const ICON_PATHS = {
   search: 'M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.3 10.3 14 14',
   close: 'M3.5 3.5l9 9M12.5 3.5l-9 9',
   check: 'M2.5 8.5l3.5 3.5 7.5-8',
   warning: 'M8 2 1.5 13.5h13zM8 6.5v3.5M8 11.8v.4',
-  info: 'M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8zM8 7.2v4M8 4.6v.4',
+  info: `${CIRCLE}M8 7.2v4M8 4.6v.4`,
   open: 'M9.5 2.5h4v4M13.5 2.5 7.5 8.5M12 9.5v4H2.5V4h4',
   copy: 'M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3',
   quote: 'M3 9h3.5v3.5H3zM3 9c0-3 1-4.5 3-5.2M9.5 9H13v3.5H9.5zM9.5 9c0-3 1-4.5 3-5.2',
@@ -24,7 +26,7 @@ const ICON_PATHS = {
   filter: 'M1.8 3h12.4L9.5 8.5v5l-3-1.7V8.5z',
   history: 'M2.2 8a5.8 5.8 0 1 1 1.9 4.3M2.2 8 1 6.2M2.2 8 4 6.6M8 4.7V8l2.4 1.6',
   star: 'M8 1.9l1.9 3.9 4.2.6-3 3 .7 4.2L8 11.6l-3.8 2 .7-4.2-3-3 4.2-.6z',
-  help: 'M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8zM6.2 6.3a1.8 1.8 0 1 1 2.6 1.6c-.6.3-.8.6-.8 1.3M8 11.3v.4',
+  help: `${CIRCLE}M6.2 6.3a1.8 1.8 0 1 1 2.6 1.6c-.6.3-.8.6-.8 1.3M8 11.3v.4`,
   trash: 'M2.5 4.2h11M6 4V2.2h4V4M4 4.5l.6 9.3h6.8l.6-9.3M6.7 6.8v4.6M9.3 6.8v4.6',
   pause: 'M5 3v10M11 3v10',
   play: 'M4.5 2.8v10.4L13 8z',
@@ -39,7 +41,7 @@ const ICON_PATHS = {
   code: 'M5.5 4 2 8l3.5 4M10.5 4 14 8l-3.5 4',
   archive: 'M2 2.8h12v3H2zM3 5.8v7.4h10V5.8M6.5 8.5h3',
   slides: 'M1.8 2.8h12.4v8H1.8zM8 10.8v3M5 14h6',
-  web: 'M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8zM1.8 8h12.4M8 1.8c-4 4-4 8.4 0 12.4M8 1.8c4 4 4 8.4 0 12.4',
+  web: `${CIRCLE}M1.8 8h12.4M8 1.8c-4 4-4 8.4 0 12.4M8 1.8c4 4 4 8.4 0 12.4`,
   file: 'M3.5 1.8h6l3 3v9.4h-9zM9.5 1.8v3h3',
   audio: 'M6 12V3.5l7-1.5v8.5M6 12a2 2 0 1 1-4 0 2 2 0 0 1 4 0zM13 10.5a2 2 0 1 1-4 0 2 2 0 0 1 4 0z',
 };

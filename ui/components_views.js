@@ -60,15 +60,23 @@ export function Listing({ label, text }) {
  * @param {object} props
  * @param {string} props.label of the table
  * @param {{name: string, title: string, number?: boolean, cell?: (row: any) => any}[]} props.columns
- * @param {any[]} props.rows
+ * @param {any[]} [props.rows] without rows that are loaded yet, there is nothing
+ * @param {string} [props.empty] is shown instead of a table without rows
  */
-export function DataTable({ label, columns, rows, rowKey }) {
+export function DataTable({ label, columns, rows, rowKey, empty }) {
+  if (!rows?.length) return rows && empty ? html`<p class="muted">${empty}</p>` : null;
   return html`<div class="table-region" tabindex="0" role="group" aria-label=${label}><table class="grid-table">
     <thead><tr>${columns.map((column) => html`<th key=${column.name} scope="col" class=${column.number ? 'number' : undefined}>${column.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row, index) => html`<tr key=${rowKey ? rowKey(row) : index}>
       ${columns.map((column) => html`<td key=${column.name} class=${column.number ? 'number' : undefined}>
         ${column.cell ? column.cell(row) : html`<bdi>${visibleText(row[column.name])}</bdi>`}</td>`)}</tr>`)}</tbody>
   </table></div>`;
+}
+
+/** A quoted passage as a button that opens its place. */
+export function Evidence({ place, text, onOpen }) {
+  return html`<button type="button" class="evidence" onClick=${onOpen}><span class="evidence-place"><${PathText} path=${place} /></span>
+    ${text && html`<bdi class="evidence-text">${visibleText(text)}</bdi>`}</button>`;
 }
 
 /** Names with values, as a description list. Empty values are left out. */

@@ -3,7 +3,7 @@ import { createContext, html, useContext, useState, useEffect, useRef, useMemo }
 import { ApiError, post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Link, Message, formatNumber, readable, toast, visibleText } from './components.js';
-import { ConfirmDialog, DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
+import { ConfirmDialog, DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { useAction, useLoad } from './hooks.js';
 import { SchemaFields, formsOf, requestObject, schemaOfForm } from './schema_form.js';
 
@@ -151,16 +151,15 @@ function Envelope({ envelope, openFile }) {
     <${Files.Provider} value=${files}><${Facts} facts=${[[t('corpus_confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
     <${Value} name=${t('corpus_data')} value=${data} />
     ${unknowns.length > 0 && html`<h3>${t('corpus_unknowns')}</h3><${ObjectTable} label=${t('corpus_unknowns')} rows=${unknowns} />`}
-    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${Evidence} entry=${entry} /></li>`)}</ul><//>`}
+    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${EvidenceEntry} entry=${entry} /></li>`)}</ul><//>`}
   <//><//>`;
 }
 
-function Evidence({ entry }) {
+function EvidenceEntry({ entry }) {
   const { openFile } = useContext(Files);
   const place = entry.place || (entry.lines ? t('place_lines', { from: entry.lines[0], to: entry.lines[1] }) : entry.page ? t('place_page', { page: entry.page }) : '');
   if (!entry.path) return html`<bdi>${visibleText(JSON.stringify(entry))}</bdi>`;
-  return html`<button type="button" class="evidence" onClick=${() => openFile(entry.path)}><span class="evidence-place"><${PathText} path=${entry.path} /> ${visibleText(place)}</span>
-    ${entry.text && html`<bdi class="evidence-text">${visibleText(entry.text)}</bdi>`}</button>`;
+  return html`<${Evidence} place=${`${entry.path} ${place}`} text=${entry.text} onOpen=${() => openFile(entry.path)} />`;
 }
 
 function isObject(value) {
@@ -225,15 +224,13 @@ function ViewsPart({ views, openFile }) {
     });
   };
   const show = (name) => run(async () => setShown(await call({ action: 'show', name })));
-  const list = views.data?.views;
   return html`<${Section} title=${t('corpus_views')}><p class="hint">${t('views_explain')}</p>
     <${LoadState} request=${views} />
-    ${list?.length === 0 && html`<p class="muted">${t('views_none')}</p>`}
-    ${list?.length > 0 && html`<${DataTable} label=${t('corpus_views')} rows=${list} rowKey=${(view) => view.name} columns=${[
+    <${DataTable} label=${t('corpus_views')} rows=${views.data?.views} empty=${t('views_none')} rowKey=${(view) => view.name} columns=${[
       { name: 'name', title: t('column_name') }, { name: 'filter', title: t('view_filter') }, { name: 'type', title: t('model_kind'), cell: (view) => readable(view.type) },
       { name: 'actions', title: t('column_action'), cell: (view) => html`<div class="button-row"><${Button} disabled=${busy} onClick=${() => show(view.name)}>${t('view_show')}<//>
         <${Button} variant="danger" icon="trash" onClick=${() => setDeleting(view)}>${t('view_delete')}<//></div>` },
-    ]} />`}
+    ]} />
     <${Form} class="form-box" onSubmit=${create}><h3>${t('view_new')}</h3>
       <${TextField} label=${t('column_name')} required value=${form.name} onInput=${(name) => change({ name })} />
       <${TextField} label=${t('view_filter')} hint=${t('view_filter_hint')} required value=${form.filter} onInput=${(filter) => change({ filter })} />

@@ -9,9 +9,6 @@ import { useLoad } from './hooks.js';
 const SHOWN_VALUES = 7;
 const TYPING_DELAY_MS = 150;
 
-/** The filters of one value: the group of the counts and the parameter of the address. */
-const SINGLE_VALUES = { folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
-
 /** The parameters of the address that filter. */
 export const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
 
@@ -34,29 +31,22 @@ export function filtersOf({ ext, after, before, size, language, author, owner })
   return given.length ? Object.fromEntries(given) : undefined;
 }
 
-/** The change of the parameters that a click on the value of a group makes; a second click takes it back. */
-function toggled(group, value, params) {
-  switch (group) {
-    case 'type': {
-      const chosen = listOf(params.ext);
-      const next = chosen.includes(value) ? chosen.filter((item) => item !== value) : [...chosen, value];
-      return { ext: next.join(',') };
-    }
-    case 'date': {
-      if (isActive(group, value, params)) return { after: '', before: '' };
-      const [after, before] = value.split('..');
-      return { after, before };
-    }
-    default: return { [SINGLE_VALUES[group]]: isActive(group, value, params) ? '' : value };
-  }
+/** The parameter of the address that holds the value of a group; a date has two. */
+const PARAM_OF = { type: 'ext', folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
+
+function chosenValues(group, params) {
+  if (group === 'type') return listOf(params.ext);
+  if (group === 'date') return params.after || params.before ? [`${params.after || ''}..${params.before || ''}`] : [];
+  return [params[PARAM_OF[group]]];
 }
 
-function isActive(group, value, params) {
-  switch (group) {
-    case 'type': return listOf(params.ext).includes(value);
-    case 'date': return Boolean(params.after || params.before) && `${params.after || ''}..${params.before || ''}` === value;
-    default: return params[SINGLE_VALUES[group]] === value;
-  }
+/** The change of the parameters that a click on the value of a group makes; a second click takes it back. */
+function toggled(group, value, params) {
+  const chosen = chosenValues(group, params);
+  const next = chosen.includes(value) ? chosen.filter((item) => item !== value) : [...(group === 'type' ? chosen : []), value];
+  if (group !== 'date') return { [PARAM_OF[group]]: next.join(',') };
+  const [after, before] = (next[0] || '..').split('..');
+  return { after, before };
 }
 
 /** Counts of the values of each filter for a request, and their error; none if not enabled. */
@@ -74,10 +64,10 @@ function FacetGroup({ group, params, onChange }) {
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
     <h3 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h3>
-    <ul class="facet-values">
+    <ul>
       ${values.map(({ label, value, count }) => html`<li key=${value}>
-        <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count}
-          active=${isActive(group.name, value, params)} onClick=${() => onChange(toggled(group.name, value, params))} /></li>`)}
+        <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count} active=${chosenValues(group.name, params).includes(value)}
+          onClick=${() => onChange(toggled(group.name, value, params))} /></li>`)}
     </ul>
     ${group.values.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
       onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: group.values.length - SHOWN_VALUES })}</button>`}

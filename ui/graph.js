@@ -3,7 +3,7 @@ import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.
 import { post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Message, formatNumber, readable, visibleText, word } from './components.js';
-import { DataTable, Disclosure, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
+import { DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, Section, Select, Tabs, TextField } from './components_views.js';
 import { GraphDrawing, typeClass } from './graph_drawing.js';
 import { useAction, useLoad } from './hooks.js';
 
@@ -46,8 +46,7 @@ function EntitySearch({ name, navigate, showEntity }) {
       <${Button} type="submit" variant="primary" disabled=${!typed.trim()}>${t('graph_find')}<//><//>
     ${name && html`<${LoadState} request=${found} />`}
     <div role="status">${entities?.length === 0 && html`<p>${t('graph_not_found')}</p>`}</div>
-    ${entities?.length > 0 && html`<ul class="entity-list">${entities.map((entity) => html`<li key=${entity.id}>
-      <${EntityButton} entity=${entity} onClick=${() => showEntity(entity.id)} /></li>`)}</ul>`}`;
+    <${EntityList} entities=${entities} showEntity=${showEntity} />`;
 }
 
 function TypeDot({ type }) {
@@ -66,6 +65,11 @@ function EntityButton({ entity, onClick }) {
     <bdi class="path">${visibleText(entity.name, true)}</bdi> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
 }
 
+function EntityList({ entities, showEntity }) {
+  if (!entities?.length) return null;
+  return html`<ul class="entity-list">${entities.map((entity) => html`<li key=${entity.id}><${EntityButton} entity=${entity} onClick=${() => showEntity(entity.id)} /></li>`)}</ul>`;
+}
+
 function GraphSummary({ showEntity }) {
   const summary = useLoad((options) => tool('db_summary', {}, options), []);
   const [type, setType] = useState('');
@@ -77,7 +81,7 @@ function GraphSummary({ showEntity }) {
         onClick=${() => setType(entry.name)}><${TypeDot} type=${entry.name} /><${Named} of="kind" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></button>`)}</div>
       <h3>${t('graph_relations')}</h3><p class="name-list">${data.relations.map((entry) => html`<span key=${entry.name}><${Named} of="relation" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></span>`)}</p>`}
     ${type && html`<${LoadState} request=${examples} />`}
-    ${examples.data && html`<ul class="entity-list">${examples.data.rows.map((row) => html`<li key=${row['?x'].id}><${EntityButton} entity=${row['?x']} onClick=${() => showEntity(row['?x'].id)} /></li>`)}</ul>`}
+    <${EntityList} entities=${examples.data?.rows.map((row) => row['?x'])} showEntity=${showEntity} />
   <//>`;
 }
 
@@ -141,7 +145,7 @@ function Neighbourhood({ start, openPreview }) {
     ${node && html`<${NameFilter} of="kind" title=${t('graph_types')} names=${[...graph.nodes.values()].map((other) => other.type)} hidden=${hiddenKinds} onChange=${setHiddenKinds} />
       <${NameFilter} of="relation" title=${t('graph_relations')} names=${[...graph.edges.values()].map((edge) => edge.relation)} hidden=${hiddenRelations} onChange=${setHiddenRelations} />
       <p class="hint">${t('graph_filter_explain')}</p>
-      <div class="graph-layout"><div class="graph-main">
+      <div class="graph-layout"><div>
         <${Tabs} label=${t('graph_forms')} active=${tab} onSelect=${setTab} tabs=${[['drawing', t('graph_tab_drawing')], ['table', t('graph_tab_table')]]}>
           ${tab === 'drawing' ? html`<${GraphDrawing} nodes=${part.nodes} edges=${part.edges} selected=${selected} onOpen=${open} />
               ${part.left > 0 && html`<p class="muted">${tn('graph_left', part.left)}</p>`}<p class="hint">${t('graph_keys')}</p>`
@@ -171,9 +175,7 @@ function evidenceTarget(evidence) {
 
 function EvidenceButton({ evidence, openPreview }) {
   if (!evidence?.path) return null;
-  return html`<button type="button" class="evidence" onClick=${() => openPreview(evidenceTarget(evidence))}>
-    <span class="evidence-place"><${PathText} path=${evidence.citation || evidence.path} /></span>
-    ${evidence.text && html`<bdi class="evidence-text">${visibleText(evidence.text)}</bdi>`}</button>`;
+  return html`<${Evidence} place=${evidence.citation || evidence.path} text=${evidence.text} onOpen=${() => openPreview(evidenceTarget(evidence))} />`;
 }
 
 function EdgeTable({ graph, edges, onOpen, openPreview }) {

@@ -177,7 +177,7 @@ function EdgeLine({ edge, points, selected }) {
 
 function NodeMark({ node, point, selected, onOpen, onKey }) {
   const name = visibleText(node.name, true).slice(0, 400);
-  const label = t(node.expanded ? 'graph_node' : 'graph_node_expand', { type: word('kind', node.type), name });
+  const label = `${word('kind', node.type)} ${name}${node.expanded ? '' : t('graph_node_expand')}`;
   return html`<g class=${`node ${typeClass(node.type)}${selected ? ' node-selected' : ''}`} role="button" tabindex="0" data-node=${node.id} aria-pressed=${String(selected)}
     transform=${`translate(${point.x} ${point.y})`} onClick=${() => onOpen(node)} onKeyDown=${(event) => onKey(event, node)}>
     <title>${label}</title>

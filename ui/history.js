@@ -48,7 +48,7 @@ export function useSearches(session) {
 function SearchRow({ label, detail, onOpen, onRemove }) {
   return html`<li class="search-row">
     <button type="button" class="search-row-open" onClick=${onOpen}>
-      <bdi class="search-row-label">${visibleText(label, true)}</bdi><span class="search-row-detail">${detail}</span></button>
+      <bdi>${visibleText(label, true)}</bdi><span class="search-row-detail">${detail}</span></button>
     <${Button} icon="trash" label=${t('remove_search', { name: visibleText(label, true) })} variant="plain" onClick=${onRemove} /></li>`;
 }
 
@@ -80,16 +80,16 @@ export function HistoryDialog({ searches, current, onOpen, onClose }) {
     onClose();
     onOpen(paramsOfSearch(query));
   };
-  return html`<${Dialog} title=${t('history_title')} onClose=${onClose} class="history-dialog">
+  return html`<${Dialog} title=${t('history_title')} onClose=${onClose}>
     <${Message} error=${searches.error} />
     <${SaveForm} current=${current} searches=${searches} />
     <h3>${t('saved_searches')}</h3>
     ${searches.saved.length === 0 && html`<p class="muted">${t('saved_none')}</p>`}
-    <ul class="search-rows">${searches.saved.map(({ name, query }) => html`<${SearchRow} key=${name} label=${name}
+    <ul>${searches.saved.map(({ name, query }) => html`<${SearchRow} key=${name} label=${name}
       detail=${searchLabel(query)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ name })} />`)}</ul>
     <h3>${t('history')}</h3>
     ${searches.history.length === 0 && html`<p class="muted">${t('history_none')}</p>`}
-    <ul class="search-rows">${searches.history.map(({ query, time_ms: time }) => html`<${SearchRow} key=${query}
+    <ul>${searches.history.map(({ query, time_ms: time }) => html`<${SearchRow} key=${query}
       label=${searchLabel(query)} detail=${formatDate(time, true)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ query })} />`)}</ul>
     ${searches.history.length > 0 && html`<${Button} icon="trash" onClick=${() => searches.remove({ all: true })}>${t('history_clear')}<//>`}
   <//>`;

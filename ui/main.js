@@ -3,7 +3,7 @@ import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundar
 import { addressOf, get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
 import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, formatNumber } from './components.js';
-import { useAction } from './hooks.js';
+import { useAction, useKeys } from './hooks.js';
 import { SearchView } from './search.js';
 
 const STATUS_INTERVAL_MS = 10000;
@@ -184,7 +184,7 @@ const HELP_KEYS = [
 const HELP_OPERATORS = ['"…"', '+…', '-…', 'ext:pdf', 'name:', 'path:', 'lang:rust', 'lang:de', 'author:anna', 'after:2026-03', 'before:7d', 'size:>5MB', 'owner:anna'];
 
 function HelpDialog({ onClose }) {
-  return html`<${Dialog} title=${t('help_title')} onClose=${onClose} class="help-dialog">
+  return html`<${Dialog} title=${t('help_title')} onClose=${onClose}>
     <h3>${t('help_keys')}</h3>
     <dl class="key-list">${HELP_KEYS.map(([key, text]) => html`<div key=${text}><dt><kbd>${key}</kbd></dt><dd>${t(text)}</dd></div>`)}</dl>
     <h3>${t('help_operators')}</h3>
@@ -219,30 +219,10 @@ function ViewMain({ View, ...props }) {
   return html`<main id="main" class="view" tabindex="-1"><${View} ...${props} /></main>`;
 }
 
-function isTextField(element) {
-  return Boolean(element?.closest('input, textarea, select, [contenteditable]'));
-}
-
-/** `?` opens the help and `/` goes to the search box, from every view. */
-function useGlobalKeys({ openHelp, focusSearch }) {
-  useEffect(() => {
-    const onKey = (event) => {
-      if (isTextField(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (document.querySelector('dialog[open]')) return;
-      if (event.key === '?') openHelp();
-      else if (event.key === '/') focusSearch();
-      else return;
-      event.preventDefault();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, [openHelp, focusSearch]);
-}
-
 function DaemonBanner() {
   const [away, setAway] = useState(false);
   useEffect(() => onConnection(setAway), []);
-  return html`<div role="alert" class="banner-region">${away && html`<div class="banner">
+  return html`<div role="alert">${away && html`<div class="banner">
     <${Icon} name="warning" /><span>${t('daemon_away')}</span></div>`}</div>`;
 }
 
@@ -264,7 +244,9 @@ function App() {
     setTimeout(() => document.getElementById('search-box')?.select(), 30);
   }, [navigate]);
   const openPreview = useCallback((target) => navigate('/ui/', previewParams(target)), [navigate]);
-  useGlobalKeys({ openHelp, focusSearch });
+  // The help and the search box can be reached from every view.
+  const keys = { '?': openHelp, '/': focusSearch };
+  useKeys((key) => { keys[key]?.(); return key in keys; }, [openHelp, focusSearch]);
   const viewName = place.path === '/ui/' ? place.params.q || t('nav_search') : t(VIEWS[place.path]?.title || 'nav_search');
   useEffect(() => { document.title = `${viewName} - vic`; }, [viewName]);
   if (session === undefined && !error) return html`<${DaemonBanner} /><main class="view"><${Loading} /></main>`;

@@ -3,6 +3,7 @@ import { html, useCallback, useEffect, useRef, useState } from './vendor/preact-
 import { post } from './api.js';
 import { t } from './i18n.js';
 import { Button, copyText, formatNumber, toast, visibleText } from './components.js';
+import { useKeys } from './hooks.js';
 import { placeText } from './results.js';
 import { PageView } from './preview_page.js';
 import { TableView } from './preview_table.js';
@@ -13,6 +14,9 @@ const PAGES = /\.(pdf|png|jpe?g|tiff?|gif|bmp|webp|heic|pp[ts][xm]|potx)$/i;
 const MAIL = /\.(eml|msg)$/i;
 const TABLES = /\.(xlsx?|xlsm|ods|csv|tsv)$/i;
 const LINES = /\.(txt|log|conf|ini|cfg|jsonl?|ya?ml|toml|srt|vtt|ics|[ch]|cc|cpp|hpp|cs|rs|go|py|jsx?|mjs|tsx?|java|kts?|rb|php|sh|sql|pl|lua|swift|scala|css)$/i;
+
+/** Keys that go through the matches wherever the focus is, except in a text field. */
+const MATCH_STEPS = { n: 1, N: -1 };
 
 /** The target of the preview for a hit, at its best passage or at `place` (`{anchor, text, isQuote}`). */
 export function targetOfHit(hit, place) {
@@ -156,21 +160,6 @@ function PassageSwitch({ target, onPassage }) {
   </div>`;
 }
 
-/** `n` and `N` go through the matches wherever the focus is, except in a text field. */
-function useMatchKeys(go) {
-  useEffect(() => {
-    const onKey = (event) => {
-      if (event.target.closest('input, textarea, select, dialog') || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === 'n') go(1);
-      else if (event.key === 'N') go(-1);
-      else return;
-      event.preventDefault();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, [go]);
-}
-
 function Content({ mode, view, ...props }) {
   if (view === 'page') return html`<${PageView} asText=${mode === 'text'} ...${props} />`;
   if (view === 'table' && mode !== 'text') return html`<${TableView} ...${props} />`;
@@ -206,7 +195,7 @@ export function Preview({ target, session, navigate, onClose, isOverlay, onSimil
     // At the last match of a long text, its next part may hold more.
     if (go(step) !== 'moved' && step > 0) moreRef.current?.();
   }, [go]);
-  useMatchKeys(goOn);
+  useKeys((key) => { if (key in MATCH_STEPS) goOn(MATCH_STEPS[key]); return key in MATCH_STEPS; }, [goOn]);
   const registerMore = useCallback((loadMore) => {
     moreRef.current = loadMore;
     setHasMore(Boolean(loadMore));

@@ -95,7 +95,7 @@ function UnreadTag({ state, reason }) {
 /** The reason of a hit in words, with the tier that found it. */
 function Why({ hit }) {
   return html`<div class="hit-why"><span class="tag" title=${t(`tier_${hit.tier}`)}>${hit.tier}</span>
-    ${hit.score !== null && html`<span class="hit-score">${formatNumber(hit.score, 3)}</span>`}
+    ${hit.score !== null && html`<span>${formatNumber(hit.score, 3)}</span>`}
     <bdi>${visibleText(hit.reasoning || t('why_none'))}</bdi>
     ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>`;
 }

@@ -28,10 +28,10 @@ const PARTS = [
 export function SettingsView({ session, navigate, params, status }) {
   const parts = PARTS.filter((part) => session.owner || !part.owner);
   const shown = parts.find((part) => part.name === params?.section) || parts[0];
-  return html`<div class="page settings"><h1>${t('nav_settings')}</h1><div class="settings-layout">
+  return html`<div class="page"><h1>${t('nav_settings')}</h1><div class="settings-layout">
     <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<${Link} key=${name} path="/ui/settings" params=${{ section: name }}
       navigate=${navigate} aria-current=${name === shown.name ? 'page' : undefined}>${t(`settings_${name}`)}<//>`)}</nav>
-    <div class="settings-part"><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} status=${status} /></div></div></div>`;
+    <div><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} status=${status} /></div></div></div>`;
 }
 
 function FoldersPart({ session, navigate }) {
@@ -146,14 +146,14 @@ function AuditPart() {
     <p class="hint">${t('audit_explain')}</p>
     <${LoadState} request=${audit} />
     ${records?.length === 0 && html`<${Message} kind="success" text=${t('audit_none')} />`}
-    ${records?.length > 0 && html`<${DataTable} label=${t('settings_audit')} rows=${records} columns=${[
+    <${DataTable} label=${t('settings_audit')} rows=${records} columns=${[
       { name: 'time_ms', title: t('column_time'), cell: (record) => formatDate(record.time_ms, true) },
       { name: 'allowed', title: t('column_state'), cell: (record) => html`<${Badge} kind=${record.allowed ? 'warning' : 'good'}>${t(record.allowed ? 'audit_sent' : 'audit_refused')}<//>` },
       { name: 'destination', title: t('audit_destination') },
       { name: 'purpose', title: t('audit_purpose') },
       { name: 'bytes', title: t('column_size'), number: true, cell: (record) => formatBytes(record.bytes) },
       { name: 'privacy_mode', title: t('settings_privacy'), cell: (record) => word('privacy', record.privacy_mode).split('|')[0] },
-    ]} />`}
+    ]} />
   <//>`;
 }
 
@@ -161,21 +161,19 @@ function KeysPart() {
   const keys = useGet('/v1/keys');
   const [revoking, setRevoking] = useState(null);
   const [created, setCreated] = useState(null);
-  const list = keys.data?.keys;
   return html`<${Section} title=${t('settings_keys')}>
     <p class="hint">${t('keys_explain')}</p>
     <${LoadState} request=${keys} />
     ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
       <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div>
       <p>${t('key_use', { address: `${location.origin}/ui/` })}</p><//>`}
-    ${list?.length === 0 && html`<p class="muted">${t('keys_none')}</p>`}
-    ${list?.length > 0 && html`<${DataTable} label=${t('settings_keys')} rows=${list} rowKey=${(key) => key.name} columns=${[
+    <${DataTable} label=${t('settings_keys')} rows=${keys.data?.keys} empty=${t('keys_none')} rowKey=${(key) => key.name} columns=${[
       { name: 'name', title: t('column_name') },
       { name: 'roots', title: t('settings_folders'), cell: (key) => (key.roots || []).map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) },
       { name: 'right', title: t('key_right'), cell: (key) => t(`right_${key.right}`) },
       { name: 'created_ms', title: t('key_since'), cell: (key) => formatDate(key.created_ms) },
       { name: 'revoke', title: t('column_action'), cell: (key) => html`<${Button} variant="danger" onClick=${() => setRevoking(key)}>${t('key_revoke')}<//>` },
-    ]} />`}
+    ]} />
     ${revoking && html`<${ConfirmDialog} title=${t('key_revoke_title', { name: visibleText(revoking.name, true) })} confirmLabel=${t('key_revoke')}
       onClose=${() => setRevoking(null)} action=${async () => { await post('/v1/keys/revoke', { name: revoking.name }); keys.reload(); }}><p>${t('key_revoke_explain')}</p><//>`}
     <${NewKeyForm} onCreated=${(key) => { setCreated(key); keys.reload(); }} />

@@ -98,7 +98,7 @@ function FileList({ query, label, openPreview }) {
     setFiles((old) => [...old, ...answer.files]);
   }), [files.length]);
   useEffect(() => { more(); }, []);
-  return html`${files.length > 0 && html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} />`}
+  return html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} />
     ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${more}>${t('try_again')}<//>`} />`}
     <div class="button-row"><span role="status" class="muted">${busy ? t('loading') : total !== null && t('count_of', { shown: formatNumber(files.length), total: formatNumber(total) })}</span>
       ${total > files.length && html`<${Button} disabled=${busy} onClick=${more}>${t('load_more')}<//>`}</div>`;
@@ -140,7 +140,7 @@ function MissingFileSection({ openPreview }) {
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
     <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
-    ${answer?.total > 0 && html`<${FileTable} files=${answer.files} label=${t('missing_title')} openPreview=${openPreview} withReason=${true} />`}
+    <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} withReason />
   <//>`;
 }
 
