@@ -120,7 +120,7 @@ function VerbForm({ verb, form, forms, schema, views, typed, onTyped, onForm, on
       ${forms && html`<${Field} label=${t('corpus_form')} hint=${html`<span lang="en">${visibleText(formSchema.properties[forms.name].description)}</span>`}>${(id, hint) => html`<${Select} id=${id}
         aria-describedby=${hint} value=${form} onChange=${onForm} options=${forms.values.map((name) => [name, readable(name)])} />`}<//>`}
       <${SchemaFields} schema=${withViews} values=${typed} onChange=${(name, value) => onTyped({ ...typed, [name]: value })} problem=${problem} />
-      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy}>${t('corpus_run')}<//>
+      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy}>${t('run')}<//>
         ${job && html`<${Button} icon="close" onClick=${cancel}>${t('cancel')}<//>`}
         <span role="status" class="muted">${job ? `${t('corpus_job')} ${job.documents ? tn('corpus_documents', job.documents) : ''}` : busy && t('loading')}</span></div><//>
     <${Message} error=${error} />
@@ -148,7 +148,7 @@ function Envelope({ envelope, openFile }) {
   }
   const methodText = method && Object.entries(method).map(([name, value]) => (name === 'name' ? value : `${readable(name)}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)).join('; ');
   return html`<${Section} title=${t('corpus_answer')}>
-    <${Files.Provider} value=${files}><${Facts} facts=${[[t('corpus_confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
+    <${Files.Provider} value=${files}><${Facts} facts=${[[t('confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
     <${Value} name=${t('corpus_data')} value=${data} />
     ${unknowns.length > 0 && html`<h3>${t('corpus_unknowns')}</h3><${ObjectTable} label=${t('corpus_unknowns')} rows=${unknowns} />`}
     ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${EvidenceEntry} entry=${entry} /></li>`)}</ul><//>`}

@@ -23,7 +23,7 @@ export function FolderChooser({ onChoose, chooseLabel }) {
   const shown = list.data;
   return html`<div class="folder-chooser">
     <${Form} class="inline-form" onSubmit=${open}>
-      <${TextField} label=${t('folder_path')} value=${typed} onInput=${setTyped} />
+      <${TextField} label=${t('facet_folder')} value=${typed} onInput=${setTyped} />
       <${Button} type="submit">${t('folder_go')}<//>
       <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => setPath(shown.parent)}>${t('folder_up')}<//>
     <//>

@@ -146,7 +146,7 @@ function Neighbourhood({ start, openPreview }) {
       <${NameFilter} of="relation" title=${t('graph_relations')} names=${[...graph.edges.values()].map((edge) => edge.relation)} hidden=${hiddenRelations} onChange=${setHiddenRelations} />
       <p class="hint">${t('graph_filter_explain')}</p>
       <div class="graph-layout"><div>
-        <${Tabs} label=${t('graph_forms')} active=${tab} onSelect=${setTab} tabs=${[['drawing', t('graph_tab_drawing')], ['table', t('graph_tab_table')]]}>
+        <${Tabs} label=${t('graph_forms')} active=${tab} onSelect=${setTab} tabs=${[['drawing', t('graph_tab_drawing')], ['table', t('table')]]}>
           ${tab === 'drawing' ? html`<${GraphDrawing} nodes=${part.nodes} edges=${part.edges} selected=${selected} onOpen=${open} />
               ${part.left > 0 && html`<p class="muted">${tn('graph_left', part.left)}</p>`}<p class="hint">${t('graph_keys')}</p>`
             : html`<${EdgeTable} graph=${graph} edges=${part.allEdges} onOpen=${open} openPreview=${openPreview} />`}<//></div>
@@ -183,11 +183,11 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
     const node = graph.nodes.get(id);
     return html`<${EntityButton} entity=${{ name: node.name, entity_type: node.type }} onClick=${() => onOpen(node)} />`;
   };
-  return html`<${DataTable} label=${t('graph_tab_table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
+  return html`<${DataTable} label=${t('table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
     { name: 'source', title: t('graph_from'), cell: (edge) => entity(edge.source) },
     { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<${Named} of="relation" name=${edge.relation} />` },
     { name: 'target', title: t('graph_to'), cell: (edge) => entity(edge.target) },
-    { name: 'confidence', title: t('graph_confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
+    { name: 'confidence', title: t('confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
     { name: 'evidence', title: t('graph_evidence'), cell: (edge) => html`<${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} />` },
   ]} />`;
 }
@@ -238,7 +238,7 @@ function QuerySection({ showEntity }) {
         aria-invalid=${error ? 'true' : undefined} value=${axql} onInput=${(event) => setAxql(event.target.value)}
         onKeyDown=${(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } }}></textarea>`}<//>
       ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0" aria-label=${t('axql_error_place')}><bdi>${axql.slice(0, place.start)}<mark>${axql.slice(place.start, place.end) || ' '}</mark>${axql.slice(place.end)}</bdi></pre>`}<//>`}
-      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy || !axql.trim()}>${t('axql_run')}<//>
+      <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy || !axql.trim()}>${t('run')}<//>
         <${Select} aria-label=${t('axql_form')} value=${form} onChange=${setForm} options=${['run', 'explain', 'elaborate'].map((name) => [name, t(`axql_form_${name}`)])} /></div><//>
     <h3>${t('axql_examples')}</h3><ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}><button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
     <${Disclosure} title=${t('axql_grammar')}>${() => html`<${Grammar} />`}<//>

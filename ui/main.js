@@ -143,7 +143,7 @@ function StatusBadge({ status, navigate }) {
   const { found, indexed } = status.coverage;
   const running = status.running_jobs.find((job) => job.state === 'running');
   let kind = 'good';
-  let text = tn('badge_files', indexed);
+  let text = tn('count_files', indexed);
   if (status.degraded.length > 0) {
     kind = 'warning';
     text = t('badge_degraded');

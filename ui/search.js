@@ -328,7 +328,7 @@ export function SearchView({ session, navigate, params, status }) {
   ].filter(Boolean);
   const facetsShown = hasFacets && (showsFacets || facetsOpen);
   const layout = ['search-layout', facetsShown && 'with-facets', previewShown && isWide && 'with-preview'].filter(Boolean).join(' ');
-  return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_title')}</h1>
+  return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_label')}</h1>
     <div class="search-bar">
       <${SearchBox} query=${query} onSubmit=${submit} onListKey=${onMoveKey} onClose=${close} selected=${selected} loading=${state.loading} />
       <${ActiveFilters} params=${params} onChange=${(changes) => setParams({ hit: '', ...changes })} /></div>

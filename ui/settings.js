@@ -110,7 +110,7 @@ function ModelCard({ model, current }) {
     <${Facts} facts=${[
       [t('model_kind'), visibleText(model.kind)],
       [t('health_languages'), languages],
-      [t('column_size'), formatBytes(model.bytes)],
+      [t('facet_size'), formatBytes(model.bytes)],
       [t('model_dimension'), model.dimension],
       [t('model_speed'), model.speed !== null && model.speed !== undefined && t('model_speed_value', { factor: formatNumber(model.speed) })],
       [t('model_licence'), visibleText(model.licence)],
@@ -151,7 +151,7 @@ function AuditPart() {
       { name: 'allowed', title: t('column_state'), cell: (record) => html`<${Badge} kind=${record.allowed ? 'warning' : 'good'}>${t(record.allowed ? 'audit_sent' : 'audit_refused')}<//>` },
       { name: 'destination', title: t('audit_destination') },
       { name: 'purpose', title: t('audit_purpose') },
-      { name: 'bytes', title: t('column_size'), number: true, cell: (record) => formatBytes(record.bytes) },
+      { name: 'bytes', title: t('facet_size'), number: true, cell: (record) => formatBytes(record.bytes) },
       { name: 'privacy_mode', title: t('settings_privacy'), cell: (record) => word('privacy', record.privacy_mode).split('|')[0] },
     ]} />
   <//>`;
@@ -280,7 +280,7 @@ function PagePart() {
   const [chosen, setChosen] = useState(theme());
   useEffect(() => setTheme(chosen), [chosen]);
   return html`<${Section} title=${t('settings_page')}>
-    <${Field} label=${t('page_language')}>${(id) => html`<${Select} id=${id} value=${language()} onChange=${setLanguage}
+    <${Field} label=${t('facet_language')}>${(id) => html`<${Select} id=${id} value=${language()} onChange=${setLanguage}
       options=${LANGUAGES.map((name) => [name, new Intl.DisplayNames([name], { type: 'language' }).of(name)])} />`}<//>
     <${Field} label=${t('page_theme')}>${(id) => html`<${Select} id=${id} value=${chosen} onChange=${setChosen} options=${THEMES.map((name) => [name, t(`theme_${name}`)])} />`}<//>
     <p class="hint">${t('page_explain')}</p>

@@ -112,8 +112,8 @@ function FileTable({ files, label, openPreview, withReason }) {
     withReason && { name: 'state', title: t('column_state'), cell: (file) => html`<${StateTag} state=${file.state} />` },
     withReason && { name: 'reason', title: t('column_why'), cell: (file) => html`<${ReasonCell} file=${file} />` },
     !withReason && { name: 'detail', title: t('column_detail') },
-    { name: 'size', title: t('column_size'), number: true, cell: (file) => formatBytes(file.size) },
-    { name: 'modified', title: t('column_modified'), cell: (file) => formatDate(file.modified) },
+    { name: 'size', title: t('facet_size'), number: true, cell: (file) => formatBytes(file.size) },
+    { name: 'modified', title: t('facet_date'), cell: (file) => formatDate(file.modified) },
   ].filter(Boolean);
   return html`<${DataTable} label=${label} columns=${columns} rows=${files} rowKey=${(file) => file.path} />`;
 }
@@ -184,7 +184,7 @@ function PastJobs({ jobs }) {
   return html`<${DataTable} label=${t('jobs')} rows=${jobs} rowKey=${(job) => job.job_id} columns=${[
     { name: 'finished_ms', title: t('column_time'), cell: (job) => formatDate(job.finished_ms || job.created_ms, true) },
     { name: 'state', title: t('column_state'), cell: (job) => html`<${StateTag} state=${job.state} />` },
-    { name: 'paths', title: t('column_folder'), cell: jobPaths },
+    { name: 'paths', title: t('facet_folder'), cell: jobPaths },
     { name: 'files_done', title: t('column_files'), number: true, cell: (job) => formatNumber(job.files_done) },
     { name: 'files_failed', title: t('state_name_failed'), number: true, cell: (job) => formatNumber(job.files_failed) },
     { name: 'seconds', title: t('column_duration'), cell: (job) => (job.started_ms && job.finished_ms ? formatDuration((job.finished_ms - job.started_ms) / 1000) : '') },
@@ -229,7 +229,7 @@ function HealthSection({ status }) {
       [t('health_languages'), languages],
       [t('health_watcher'), watchText(status.watch)],
       [t('health_polled'), status.watch?.polled?.map((path) => html`<${PathText} key=${path} path=${path} /> `)],
-      [t('privacy'), word('privacy', status.privacy_mode).split('|')[0]],
+      [t('settings_privacy'), word('privacy', status.privacy_mode).split('|')[0]],
       [t('health_data_dir'), html`<${PathText} path=${status.data_dir} />`],
       [t('health_uptime'), formatDuration(status.uptime_seconds)],
       [t('health_version'), visibleText(status.version)],
