@@ -51,16 +51,31 @@ async function readBlocks(path, offset, page, signal) {
   return { blocks, next, problems: part.problems || [], title: part.title };
 }
 
+/**
+ * Reads that belong to a file: `begin(from)` gives their signal, or nothing if the part from there is being read already, because
+ * several scroll events can ask for the same part before the state says that it is loading.
+ */
+function useReads(start, deps) {
+  const ref = useRef(null);
+  useEffect(() => {
+    const controller = new AbortController();
+    ref.current = { signal: controller.signal, from: null };
+    start();
+    return () => controller.abort();
+  }, deps);
+  return (from) => {
+    if (ref.current.from === from) return null;
+    ref.current.from = from;
+    return ref.current.signal;
+  };
+}
+
 /** The blocks of a file: the first part, parts up to the target, and further parts on demand. */
 function useBlocks(path, target, page) {
   const [state, setState] = useState({ blocks: [], next: 0, loading: true, error: null, problems: [] });
-  const controllerRef = useRef(null);
-  const loadingFromRef = useRef(null);
   const load = async (old, wantsTarget) => {
-    const { signal } = controllerRef.current;
-    // Several scroll events can ask for the same part before the state says that it is loading.
-    if (loadingFromRef.current === old.next) return;
-    loadingFromRef.current = old.next;
+    const signal = begin(old.next);
+    if (!signal) return;
     let next = { ...old, loading: true };
     setState(next);
     try {
@@ -75,12 +90,7 @@ function useBlocks(path, target, page) {
       if (!isAbort(error)) setState({ ...next, loading: false, next: null, error });
     }
   };
-  useEffect(() => {
-    controllerRef.current = new AbortController();
-    loadingFromRef.current = null;
-    load({ blocks: [], next: 0, error: null, problems: [] }, Boolean(target.quote || Object.keys(target.anchor).length));
-    return () => controllerRef.current.abort();
-  }, [path, page]);
+  const begin = useReads(() => load({ blocks: [], next: 0, error: null, problems: [] }, Boolean(target.quote || Object.keys(target.anchor).length)), [path, page]);
   const loadMore = state.next !== null && !state.loading ? () => load(state, false) : null;
   return [state, loadMore];
 }
@@ -215,12 +225,9 @@ async function readLines(path, from, to, signal) {
 function useLines(path, firstLine) {
   const start = Math.max(1, firstLine - LINES_BEFORE_TARGET);
   const [state, setState] = useState({ first: start, lines: [], atEnd: false, loading: true, error: null });
-  const controllerRef = useRef(null);
-  const loadingFromRef = useRef(null);
   const load = async (old, from, to) => {
-    const { signal } = controllerRef.current;
-    if (loadingFromRef.current === from) return;
-    loadingFromRef.current = from;
+    const signal = begin(from);
+    if (!signal) return;
     setState({ ...old, loading: true });
     try {
       const lines = await readLines(path, from, to, signal);
@@ -233,12 +240,7 @@ function useLines(path, firstLine) {
       if (!isAbort(error)) setState({ ...old, loading: false, atEnd: true, error });
     }
   };
-  useEffect(() => {
-    controllerRef.current = new AbortController();
-    loadingFromRef.current = null;
-    load({ first: start, lines: [], atEnd: false }, start, start + PART_LINES - 1);
-    return () => controllerRef.current.abort();
-  }, [path, start]);
+  const begin = useReads(() => load({ first: start, lines: [], atEnd: false }, start, start + PART_LINES - 1), [path, start]);
   const next = state.first + state.lines.length;
   return {
     ...state,
