@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
 use lance_index::metrics::NoOpMetricsCollector;
-use lance_index::scalar::InvertedIndex;
+use lance_index::scalar::inverted::InvertedIndex;
 use lance_index::scalar::inverted::query::{FtsSearchParams, Tokens};
 use lance_index::scalar::inverted::tokenizer::document_tokenizer::DocType;
 use lancedb::Table;

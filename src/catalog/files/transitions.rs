@@ -375,11 +375,11 @@ fn mark_file(
 ) -> rusqlite::Result<u64> {
     let sent = contents.sent_ns.unzip();
     let inner = name_index::join_names(&contents.names);
+    let authors = authors::join(&contents.authors);
     let before = "SELECT inner_names FROM files WHERE id = ?1";
     let before: Option<Option<String>> =
         db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
-    let values =
-        [&file.values()[..], values, params![inner, sent.0, sent.1, authors::join(&contents.authors)]].concat();
+    let values = [&file.values()[..], values, params![inner, sent.0, sent.1, authors]].concat();
     let marked = db.prepare_cached(sql)?.execute(&values[..])?;
     if marked > 0 && before.flatten() != inner {
         name_index::update_names(db, file.id)?;

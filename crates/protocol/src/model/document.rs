@@ -237,7 +237,7 @@ impl Document {
         text
     }
 
-    /// Returns the senders of the messages, or the authors that the metadata names, each once and at most [`MAX_AUTHORS`].
+    /// Returns the senders of the messages, or the authors that the metadata names, each once and at most 200.
     pub fn authors(&self) -> Vec<String> {
         let mut authors: Vec<String> = Vec::new();
         for line in self.blocks.iter().filter(|it| it.kind == BlockKind::Metadata).flat_map(|it| it.text.lines()) {
@@ -252,7 +252,7 @@ impl Document {
 }
 
 /// Maximum number of authors of one file; a mailbox can have thousands of senders.
-pub const MAX_AUTHORS: usize = 200;
+const MAX_AUTHORS: usize = 200;
 
 /// Maximum length of an author in bytes; a longer text is no name.
 const MAX_AUTHOR_BYTES: usize = 200;
