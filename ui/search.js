@@ -327,7 +327,9 @@ export function SearchView({ session, navigate, params, status }) {
     isWide && { icon: 'text', label: t('preview_toggle'), pressed: previewOpen, onClick: () => setPreviewOpen(!previewOpen) },
   ].filter(Boolean);
   const facetsShown = hasFacets && (showsFacets || facetsOpen);
-  const layout = ['search-layout', facetsShown && 'with-facets', previewShown && isWide && 'with-preview'].filter(Boolean).join(' ');
+  // The column of the preview is there as soon as a hit is, so that nothing moves under the pointer when the preview follows.
+  const hasPreviewColumn = isWide && previewOpen && (target || hits[selected]);
+  const layout = ['search-layout', facetsShown && 'with-facets', hasPreviewColumn && 'with-preview'].filter(Boolean).join(' ');
   return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_label')}</h1>
     <div class="search-bar">
       <${SearchBox} query=${query} onSubmit=${submit} onListKey=${onMoveKey} onClose=${close} selected=${selected} loading=${state.loading} />

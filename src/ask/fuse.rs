@@ -14,6 +14,7 @@
 //! passages `b`, one from each of the two best files: `(cos(q, d) + 0.3 * mean of cos(q, b) * cos(b, d)) / 1.3`. A passage
 //! similar to a good answer is more likely to be an answer too, even with other words. The factor `cos(q, b)` gives little
 //! weight to a passage `b` far from the question, which keeps nonsense low; normalizing the moved vector would undo that.
+//! With a noisy model, the weight 0.3 is multiplied by the exponent of its calibration.
 //!
 //! [`boost_named_files`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The
 //! share is the fraction of the question's words that the names contain. Words that are rare in names weigh more, and words
@@ -45,36 +46,47 @@ pub struct Weights {
     pub calibration: CosineCalibration,
 }
 
-/// Converts the cosines of any model to those that the default model would have: `factor * cosine + offset`.
+/// Converts the cosines of any model to those that the default model would have: `(factor * cosine + offset)^exponent`.
 ///
 /// Weights and thresholds are tuned for the default model. With another model, unrelated texts may have a cosine of 0.75
-/// instead of 0.05.
+/// instead of 0.05. Their cosines may also differ more from each other, relative to the distance between unrelated and
+/// related texts. The best of many unrelated passages then comes near to an answer, and the exponent keeps it apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineCalibration {
     factor: f32,
     offset: f32,
+    /// 1 for a model no noisier than the default model, 2 at most.
+    exponent: f32,
 }
 
 impl Default for CosineCalibration {
     /// Changes nothing.
     fn default() -> CosineCalibration {
-        CosineCalibration { factor: 1.0, offset: 0.0 }
+        CosineCalibration { factor: 1.0, offset: 0.0, exponent: 1.0 }
     }
 }
 
 impl CosineCalibration {
-    /// Makes the conversion that maps these two cosines of a model to those of the default model, each a mean: of unrelated
-    /// texts, and of questions with their answers.
-    pub(crate) fn new(unrelated: f32, answering: f32) -> CosineCalibration {
+    /// Makes the conversion from two cosines of a model, each a mean: of unrelated texts, and of questions with their
+    /// answers. `deviation` is the standard deviation of the first.
+    pub(crate) fn new(unrelated: f32, answering: f32, deviation: f32) -> CosineCalibration {
         /// The means of the default model, all-MiniLM-L6-v2, for the pairs of `cosine_scale`.
         const REFERENCE: (f32, f32) = (0.0544, 0.7902);
-        let factor = (REFERENCE.1 - REFERENCE.0) / (answering - unrelated).max(0.05);
-        CosineCalibration { factor, offset: REFERENCE.0 - factor * unrelated }
+        /// Its deviation relative to the distance of the means.
+        const REFERENCE_NOISE: f32 = 0.0835;
+        /// Ratio up to which another noise counts as equal: the pairs are few.
+        const TOLERANCE: f32 = 1.1;
+        let distance = (answering - unrelated).max(0.05);
+        let factor = (REFERENCE.1 - REFERENCE.0) / distance;
+        let noise = deviation / distance / REFERENCE_NOISE;
+        let exponent = if noise < TOLERANCE { 1.0 } else { noise.min(2.0) };
+        CosineCalibration { factor, offset: REFERENCE.0 - factor * unrelated, exponent }
     }
 
     /// Converts a cosine; the result is at most 1.
     pub(crate) fn apply(&self, cosine: f32) -> f32 {
-        (self.factor * cosine + self.offset).min(1.0)
+        let linear = (self.factor * cosine + self.offset).min(1.0);
+        if self.exponent == 1.0 { linear } else { linear.max(0.0).powf(self.exponent) }
     }
 }
 
@@ -250,7 +262,8 @@ impl MovedQuery<'_> {
             return own;
         }
         let near: f32 = self.best.iter().map(|(similarity, it)| similarity.clamp(0.0, 1.0) * cosine(it)).sum();
-        (own + FEEDBACK_WEIGHT * near / self.best.len() as f32) / (1.0 + FEEDBACK_WEIGHT)
+        let weight = FEEDBACK_WEIGHT * self.calibration.exponent;
+        (own + weight * near / self.best.len() as f32) / (1.0 + weight)
     }
 }
 
@@ -290,15 +303,19 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
-                    each leg, moved = cosine, as that of the default model (factor * cosine + offset), with the question \
-                    moved towards the two best passages; then (1 - score) * 0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
+                    each leg, moved = cosine, as that of the default model ((factor * cosine + offset)^exponent), with \
+                    the question moved towards the two best passages; then (1 - score) * 0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.05 * coverage + 0.1 * nearness + 0.05 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
         "bm25_half": weights.bm25_half,
         "keyword": fused.keyword.map(|(rank, bm25)| serde_json::json!({ "rank": rank, "bm25": bm25 })),
         "vector": fused.vector.map(|(rank, cosine)| serde_json::json!({ "rank": rank, "cosine": cosine })),
         "similarity": fused.similarity,
-        "calibration": { "factor": fused.calibration.factor, "offset": fused.calibration.offset },
+        "calibration": {
+            "factor": fused.calibration.factor,
+            "offset": fused.calibration.offset,
+            "exponent": fused.calibration.exponent,
+        },
         "moved": fused.feedback_similarity,
         "name": fused.name_share,
         "other_chunks": fused.other_chunks.len(),
@@ -401,14 +418,23 @@ mod tests {
     #[test]
     fn cosines_of_any_model_are_converted_to_the_default_model() {
         let near = |a: f32, b: f32| (a - b).abs() < 1e-3;
-        let own = CosineCalibration::new(0.0544, 0.7902);
+        let own = CosineCalibration::new(0.0544, 0.7902, 0.0614);
         assert!(near(own.apply(0.5), 0.5) && near(own.apply(-0.2), -0.2));
-        let other = CosineCalibration::new(0.737, 0.877);
+        let other = CosineCalibration::new(0.737, 0.877, 0.0117);
         assert!(near(other.apply(0.737), 0.0544) && near(other.apply(0.877), 0.7902) && other.apply(1.0) <= 1.0);
-        assert!(CosineCalibration::new(1.0, 1.0).apply(1.0).is_finite());
+        assert!(CosineCalibration::new(1.0, 1.0, 0.0).apply(1.0).is_finite());
         let weights = Weights { calibration: other, ..Weights::default() };
         let fused = fuse(&[], &hits(&[(1, "a", 0.877)]), &hits(&[]), &weights);
         assert!(near(fused[0].similarity.unwrap(), 0.7902) && fused[0].vector == Some((1, 0.877)));
+    }
+
+    #[test]
+    fn cosines_of_noisy_model_are_lowered_between_the_ends() {
+        let noisy = CosineCalibration::new(0.737, 0.877, 0.021);
+        let plain = CosineCalibration::new(0.737, 0.877, 0.0117);
+        assert!((noisy.exponent - 0.021 / 0.14 / 0.0835).abs() < 1e-3, "{noisy:?}");
+        assert!(noisy.apply(0.8) < 0.7 * plain.apply(0.8) && noisy.apply(0.95) == 1.0 && noisy.apply(0.7) == 0.0);
+        assert_eq!(CosineCalibration::new(0.737, 0.877, 0.5).exponent, 2.0);
     }
 
     #[test]

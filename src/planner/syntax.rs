@@ -296,7 +296,7 @@ mod tests {
     fn operators_are_removed_from_question() {
         check(
             "\"drift compensation\" gauges +wind -draft ext:.PDF,md path:Papers/2025 name:*.tex after:2024-03 before:7d \
-             size:1MB..2MB owner:anna lang:rust",
+             size:1MB..2MB owner:anna lang:rust,de from:Ada",
             Operators {
                 phrases: list(&["drift compensation"]),
                 must: list(&["wind"]),
@@ -310,6 +310,8 @@ mod tests {
                 min_size: Some(1 << 20),
                 max_size: Some(2 << 20),
                 owner: Some("anna".into()),
+                language: Some(Language::German),
+                author: Some("Ada".into()),
                 free_text: "drift compensation gauges wind".into(),
                 problems: Vec::new(),
             },

@@ -32,6 +32,8 @@ const CALIBRATION_PAIRS: &[(&str, &str)] = &[
 pub(crate) struct CosineScale {
     unrelated: f32,
     answering: f32,
+    /// Standard deviation of the cosines of unrelated texts.
+    deviation: f32,
 }
 
 /// Cache of the scale of the model that was used last.
@@ -46,19 +48,23 @@ impl CosineScale {
 
     /// Returns the conversion of the model's cosines for fusion and thresholds.
     pub(crate) fn calibration(&self) -> CosineCalibration {
-        CosineCalibration::new(self.unrelated, self.answering)
+        CosineCalibration::new(self.unrelated, self.answering, self.deviation)
     }
 
     fn measure(questions: &[Vector], answers: &[Vector]) -> CosineScale {
         let dot = |a: &Vector, b: &Vector| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-        let (mut answering, mut unrelated) = (0.0, 0.0);
+        let (mut answering, mut unrelated) = (Vec::new(), Vec::new());
         for (number, question) in questions.iter().enumerate() {
             for (other, answer) in answers.iter().enumerate() {
-                if number == other { answering += dot(question, answer) } else { unrelated += dot(question, answer) }
+                let cosines = if number == other { &mut answering } else { &mut unrelated };
+                cosines.push(dot(question, answer));
             }
         }
-        let pairs = questions.len().max(1) as f32;
-        CosineScale { unrelated: unrelated / (pairs * (pairs - 1.0).max(1.0)), answering: answering / pairs }
+        let mean = |cosines: &[f32]| cosines.iter().sum::<f32>() / cosines.len().max(1) as f32;
+        let center = mean(&unrelated);
+        let squares: f32 = unrelated.iter().map(|it| (it - center).powi(2)).sum();
+        let deviation = (squares / unrelated.len().saturating_sub(1).max(1) as f32).sqrt();
+        CosineScale { unrelated: center, answering: mean(&answering), deviation }
     }
 }
 
@@ -88,7 +94,12 @@ impl CosineScaleCache {
         }
         let answers: Vec<String> = CALIBRATION_PAIRS.iter().map(|(_, answer)| (*answer).to_string()).collect();
         let scale = CosineScale::measure(&questions, &embedder.embed_urgent(&answers).await?);
-        tracing::debug!(scale.unrelated, scale.answering, "measured the cosines of the embedding model");
+        tracing::debug!(
+            scale.unrelated,
+            scale.answering,
+            scale.deviation,
+            "measured the cosines of the embedding model"
+        );
         *known = Some((name, scale));
         Ok(scale)
     }
@@ -104,6 +115,13 @@ mod tests {
         let answers = vec![vec![0.8, 0.6], vec![0.6, 0.8]];
         let scale = CosineScale::measure(&questions, &answers);
         assert!(scale.normalize(0.6).abs() < 1e-6 && (scale.normalize(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
+    }
+
+    #[test]
+    fn deviation_is_that_of_unrelated_texts() {
+        let questions = vec![vec![1.0, 0.0], vec![0.0, 1.0]];
+        let scale = CosineScale::measure(&questions, &[vec![1.0, 0.1], vec![0.3, 1.0]]);
+        assert!((scale.deviation - 0.02_f32.sqrt()).abs() < 1e-6, "{scale:?}");
     }
 
     #[test]

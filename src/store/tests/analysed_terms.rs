@@ -72,3 +72,20 @@ async fn beginnings_of_any_length_find_longer_words() {
         found(&"abcdefghijkl"[..letters]).await;
     }
 }
+
+#[tokio::test]
+async fn frequent_terms_of_a_common_beginning_are_searched() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    // 25 * 25 words that begin with `ba`, and one of them in several files.
+    let letters = || 'a'..'z';
+    let rare: Vec<String> = letters().flat_map(|a| letters().map(move |b| format!("ba{a}{b}"))).collect();
+    let mut files = vec![file(1, &[&rare.join(" ")])];
+    files.extend((2..5).map(|id| file(id, &["a bazaar"])));
+    store.replace(files).await.unwrap();
+    store.maintain(Maintenance::Full).await.unwrap();
+    let hits = store.chunks_with_prefix("ba", &FileSet::All, 10).await.unwrap();
+    let mut found: Vec<_> = hits.iter().map(|it| it.file_id).collect();
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3, 4]);
+}

@@ -246,6 +246,7 @@ fn answer_with_quotes(page: &Page) {
     page.ask("Who keeps the spare key of the Cinder Bay hut?");
     page.browser.wait_for_text(".answer", "Answer from your files");
     page.browser.wait_for_text(".answer", "checked");
+    page.browser.wait_for("#preview");
     page.browser.click(".quote-button");
     page.browser.wait_for_text("#preview", "opposite the church");
     // On the picture of a page, the quote is framed as a whole.

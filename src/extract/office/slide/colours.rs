@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::extract::office::slide::EMU_PER_POINT;
+use crate::extract::office::slide::lengths::length;
 use crate::extract::office::slide::model::{Rgb, Stroke};
 use crate::extract::xml_tree::Node;
 
@@ -77,8 +77,7 @@ impl Colours {
     /// Returns the line of a shape.
     pub(super) fn stroke(&self, shape: Node<'_>, properties: Option<Node<'_>>) -> Option<Stroke> {
         let line = properties.and_then(|it| it.child("ln"));
-        let width = line.and_then(|it| it.attr("w")).and_then(|it| it.parse::<f32>().ok());
-        let width = width.map_or(0.75, |it| it / EMU_PER_POINT).clamp(0.25, 40.0);
+        let width = line.and_then(|it| length(it, "w")).unwrap_or(0.75).clamp(0.25, 40.0);
         let colour = match line.and_then(|it| self.fill(it)) {
             Some(stated) => stated,
             None => self.style(shape, "lnRef"),

@@ -4,6 +4,7 @@
 //! effects, rotated text, and forms other than rectangles, ellipses and lines.
 
 mod colours;
+mod lengths;
 mod model;
 mod placeholders;
 mod shapes;
@@ -12,6 +13,7 @@ mod text;
 use crate::extract::office::ooxml::{self, Relation};
 use crate::extract::office::pptx::slide_parts;
 use crate::extract::office::slide::colours::Colours;
+use crate::extract::office::slide::lengths::length;
 use crate::extract::office::slide::placeholders::Placeholders;
 use crate::extract::office::slide::shapes::ShapeReader;
 use crate::extract::xml_tree::{Node, Tree};
@@ -25,9 +27,6 @@ pub(crate) use crate::extract::office::slide::model::{
 
 #[cfg(test)]
 pub(crate) use crate::extract::office::slide::model::Run;
-
-/// Unit of lengths in OOXML: English metric units per point.
-const EMU_PER_POINT: f32 = 12_700.0;
 
 /// Maximum size of a part in bytes, and of all parts that one slide needs: a slide has some KB of XML and a few pictures.
 const MAX_PART_BYTES: u64 = 24 << 20;
@@ -111,11 +110,6 @@ fn slide_size(presentation: &str) -> (f32, f32) {
         stated.clamp(SIDES.0, SIDES.1)
     };
     (side("cx", 720.0), side("cy", 540.0))
-}
-
-/// Returns an attribute that states a length, in points.
-fn length(node: Node<'_>, name: &str) -> Option<f32> {
-    node.attr(name)?.parse::<f32>().ok().filter(|it| it.is_finite()).map(|it| it / EMU_PER_POINT)
 }
 
 /// Reads the shapes of the master, of the layout and of the slide, in this order.

@@ -2,7 +2,7 @@
 
 use crate::extract::office::ooxml::{self, Relation};
 use crate::extract::office::slide::colours::Colours;
-use crate::extract::office::slide::length;
+use crate::extract::office::slide::lengths::length;
 use crate::extract::office::slide::model::{
     Align, Area, CroppedPicture, Geometry, Paragraph, Run, Shape, Slide, Stroke, TextBody,
 };

@@ -1,7 +1,7 @@
 //! The text of a shape, with the styles that its layout and its master define.
 
 use crate::extract::office::slide::colours::Colours;
-use crate::extract::office::slide::length;
+use crate::extract::office::slide::lengths::{length, points};
 use crate::extract::office::slide::model::{Align, Paragraph, Run, TextBody};
 use crate::extract::xml_tree::Node;
 
@@ -32,8 +32,7 @@ impl<'t> TextStyle<'t, '_> {
             own.or_else(defined)
         };
         let inset = |(name, usual): (&str, f32)| {
-            let stated = properties(name).and_then(|it| it.parse::<f32>().ok());
-            stated.map_or(usual, |it| it / super::EMU_PER_POINT).clamp(0.0, 1_000.0)
+            properties(name).and_then(|it| points(&it)).unwrap_or(usual).clamp(0.0, 1_000.0)
         };
         let fit = body.path(&["bodyPr", "normAutofit"]).and_then(|it| it.attr("fontScale"));
         let scale = fit.and_then(|it| it.parse::<f32>().ok()).map_or(1.0, |it| it / 100_000.0);
