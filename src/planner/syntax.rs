@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn invalid_value_is_named_with_hint() {
-        for text in ["lang:german", "size:5MB", "size:>x", "ext:a/b", "-ext:pdf", "lang:klingon"] {
+        for text in ["size:5MB", "size:>x", "ext:a/b", "-ext:pdf", "lang:klingon"] {
             let problems = parse(text).problems;
             assert_eq!(problems.len(), 1, "{text}");
             assert!(problems[0].message.contains(text) && problems[0].hint.is_some(), "{text}: {}", problems[0]);

@@ -144,9 +144,13 @@ fn damaged_and_huge_slides_fail_with_a_reason() {
     assert!(read(b"PK no zip", 1).is_err());
     assert_eq!(read(&presentation("<p:sp><unclosed>"), 1).unwrap_err().reason, Reason::Damaged);
     let many = shape("", &form(0, 0, 10, 10), "").repeat(6_000);
-    assert_eq!(read(&presentation(&many), 1).unwrap_err().reason, Reason::TooLarge);
+    // Text that repeats itself may reach the limit of decompression first.
+    let is_limit = |slide: &str| {
+        matches!(read(&presentation(slide), 1).unwrap_err().reason, Reason::TooLarge | Reason::DecompressionLimit)
+    };
+    assert!(is_limit(&many));
     let long = shape("", &form(0, 0, 10, 10), &paragraph(&"x".repeat(60_000)));
-    assert_eq!(read(&presentation(&long), 1).unwrap_err().reason, Reason::TooLarge);
+    assert!(is_limit(&long));
     let nested = "<p:grpSp>".repeat(1_000) + &"</p:grpSp>".repeat(1_000);
     assert_eq!(read(&presentation(&nested), 1).unwrap_err().reason, Reason::Damaged);
 }
