@@ -100,7 +100,6 @@ pub(super) fn files(list: &FileList, page: &Page) -> Result<Listing> {
         name: "files".into(),
         entries,
         rest: (end < total && !files.is_empty()).then_some(end),
-        ..Listing::default()
     })
 }
 

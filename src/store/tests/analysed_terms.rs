@@ -77,8 +77,8 @@ async fn beginnings_of_any_length_find_longer_words() {
 async fn frequent_terms_of_a_common_beginning_are_searched() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
-    // 25 * 25 words that begin with `ba`, and one of them in several files.
-    let letters = || 'a'..'z';
+    // 26 * 26 words that begin with `ba`, and one of them in several files.
+    let letters = || 'a'..='z';
     let rare: Vec<String> = letters().flat_map(|a| letters().map(move |b| format!("ba{a}{b}"))).collect();
     let mut files = vec![file(1, &[&rare.join(" ")])];
     files.extend((2..5).map(|id| file(id, &["a bazaar"])));
