@@ -62,7 +62,7 @@ impl Outcome {
             return self.record_failure(name, failed, sink);
         }
         if !sink.leads_to_member() {
-            // Does not even inflate a member that nobody asked for.
+            // Does not even inflate a member that is not wanted.
             return sink.leave_member();
         }
         let short = name.rsplit('/').next().unwrap_or(name);

@@ -156,7 +156,7 @@ fn stream(dictionary: &str, content: &[u8]) -> Vec<u8> {
     [head.as_bytes(), content, b"\nendstream"].concat()
 }
 
-/// Joins numbered objects, of which the first is the catalog, to a PDF.
+/// Joins numbered objects to a PDF; the first is the catalog.
 fn join_objects(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"%PDF-1.4\n".to_vec();
     let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);

@@ -19,7 +19,7 @@ const MAX_SHAPES: usize = 5_000;
 const MAX_LETTERS: usize = 50_000;
 const MAX_PICTURES: usize = 60;
 
-/// Size of the letters of a chart or diagram, of which only the text is shown.
+/// Size of the letters of a chart or diagram, which is shown as its text.
 const CHART_TEXT_SIZE: f32 = 10.0;
 
 /// The line around the cells of a table, and around what is shown as its text or as an empty box.
