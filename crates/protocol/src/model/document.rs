@@ -355,7 +355,7 @@ mod tests {
         let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let blocks = vec![
             block(BlockKind::Metadata, "Subject: Keys\nFrom: Ada Lane <ada@example.org>\nTo: ben@example.org"),
-            block(BlockKind::Paragraph, "author: nobody"),
+            block(BlockKind::Paragraph, "author: a word of the text"),
             block(BlockKind::Metadata, "from: Harbour\nauthor: Lane, Ada; Ben Oak\nauthors: [\"Cy\", Ben Oak]"),
         ];
         let document = Document { blocks, ..Document::default() };
