@@ -92,16 +92,24 @@ impl SourceText<'_> {
 }
 
 /// Returns the position of a range of the text in its chunk. If its words occur there more than once, prefers an occurrence
-/// on the page of the text.
+/// in the page and message of the text.
 fn position_in_chunk(text: &SourceText<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
     if text.kind.is_none() {
         return Some(chunk.body_start as usize + range.start);
     }
     let words = text.text.get(range.clone())?;
-    let all = || chunk.text.match_indices(words).map(|it| it.0).take(MAX_OCCURRENCES);
+    position_in_part(chunk, words, text.anchor).or_else(|| chunk.text.find(words))
+}
+
+/// Returns the position of words in a chunk, in the page and the part (such as a message of a mailbox) of an anchor.
+fn position_in_part(chunk: &Chunk, words: &str, anchor: &Anchor) -> Option<usize> {
+    let mut found = chunk.text.match_indices(words).map(|it| it.0).take(MAX_OCCURRENCES).peekable();
+    found.peek()?;
     let places = chunk.places();
-    let mut here = all().filter(|at| places.anchor_at(*at..at + words.len()).page == text.anchor.page);
-    here.next().or_else(|| all().next())
+    found.find(|at| {
+        let here = places.anchor_at(*at..at + words.len());
+        here.page == anchor.page && here.part == anchor.part
+    })
 }
 
 /// Finds the chunks that contain the texts of a document. Each search starts at the last match, because texts come in order.
@@ -116,7 +124,8 @@ impl<'a> ChunkFinder<'a> {
         ChunkFinder { chunks, last: 0, misses: 0 }
     }
 
-    /// Returns the chunk that contains a block: by byte offsets if both have them, else by the first words of the block.
+    /// Returns the chunk that contains a block: by byte offsets if both have them, else by the first words of the block, if
+    /// possible in its page or message, because all replies of a thread may begin with one subject.
     fn chunk_of_block(&mut self, text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
         let holds = |start: u64, it: &StoredChunk| {
             let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
@@ -127,7 +136,10 @@ impl<'a> ChunkFinder<'a> {
         let begin = text.lines().next().unwrap_or_default();
         let begin = &begin[..begin.floor_char_boundary(60)];
         let by_bytes = anchor.byte_start.and_then(|start| self.find_chunk(|it| holds(start, it)));
-        by_bytes.or_else(|| self.find_chunk(|it| it.chunk.text.contains(begin))).or(self.chunks.first())
+        by_bytes
+            .or_else(|| self.find_chunk(|it| position_in_part(&it.chunk, begin, anchor).is_some()))
+            .or_else(|| self.find_chunk(|it| it.chunk.text.contains(begin)))
+            .or(self.chunks.first())
     }
 
     /// Returns the first chunk that satisfies `is_so`, searching from the last match on.
@@ -179,6 +191,23 @@ mod tests {
             check(text, expected);
         }
         assert!(ChunkFinder::new(&[]).chunk_of_block("a", &Anchor::default()).is_none());
+    }
+
+    #[test]
+    fn replies_with_one_subject_are_found_in_their_own_messages() {
+        let of_message = |number: u32| Anchor { part: Some(format!("message {number}")), ..Anchor::default() };
+        let header = |number: u32| format!("subject: Re: Bus\nfrom: writer{number}@x.org");
+        let mut chunks: Vec<StoredChunk> = (1..6).map(|it| chunk(&header(it))).collect();
+        (1..).zip(&mut chunks).for_each(|(number, it)| it.chunk.anchor = of_message(number));
+        let mut holders = ChunkFinder::new(&chunks);
+        for number in 1..6 {
+            let (text, anchor) = (header(number), of_message(number));
+            let found = holders.chunk_of_block(&text, &anchor);
+            assert_eq!(found.unwrap().chunk.text, text);
+            let block = SourceText { text: &text, kind: Some(BlockKind::Metadata), anchor: &anchor, chunk: found };
+            let evidence = block.evidence_at(18..text.len()).unwrap();
+            assert_eq!(&text[evidence.start as usize..evidence.end as usize], &text[18..]);
+        }
     }
 
     #[test]
