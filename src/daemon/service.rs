@@ -320,6 +320,9 @@ impl Daemon {
         if !path.is_absolute() {
             return Err(not_below_root_error(name));
         }
+        if let Some(error) = self.explain_left_out(&path).await? {
+            return Err(error);
+        }
         let (path, member) = archive_member::default_candidate(&path);
         Ok((path, member, Place::default()))
     }

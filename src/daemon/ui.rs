@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::ask;
-use crate::config::UserFolders;
+use crate::config::{UserFolders, WalkConfig};
 use crate::daemon::preview::PreviewFile;
 use crate::daemon::service::Daemon;
 use crate::embed::model_catalog::ModelKind;
@@ -70,15 +70,14 @@ impl UiService for Daemon {
 
     async fn check_root(&self, request: RootCheckRequest) -> Result<RootCheck> {
         let path = parse_path(&request.path);
-        let config = &self.ui.config;
-        let mut walk = config.walk.clone();
+        let mut walk = self.ui.config.walk.clone();
         if let Some(globs) = request.ignore {
             walk.ignore = globs;
         }
-        let own = [config.data_dir.clone(), config.db_path.clone()];
+        let rules = self.walk_rules(&walk)?;
         index::blocking_at_path(&path.clone(), &self.scope, move || {
             let path = path.canonicalize().io_context("find", &path)?;
-            files::dry_run(&path, &Rules::new(&walk)?.excluding(own))
+            files::dry_run(&path, &rules)
         })
         .await
     }
@@ -157,6 +156,31 @@ impl UiService for Daemon {
 }
 
 impl Daemon {
+    /// Returns rules of a walk that leaves out the daemon's own files.
+    fn walk_rules(&self, walk: &WalkConfig) -> Result<Rules> {
+        let config = &self.ui.config;
+        Ok(Rules::new(walk)?.excluding([config.data_dir.clone(), config.db_path.clone()]))
+    }
+
+    /// Returns why the file at a path below a root is not indexed, as an error; `None` if no rule leaves it out.
+    pub(super) async fn explain_left_out(&self, path: &Path) -> Result<Option<Error>> {
+        let roots: Vec<PathBuf> = self.index.walked_roots().await?.into_iter().map(|it| it.path).collect();
+        let rules = self.walk_rules(&self.ui.config.walk)?;
+        rules.set_roots(roots.clone());
+        let (path, scope) = (path.to_path_buf(), self.scope.clone());
+        index::blocking_at_path(&path.clone(), &self.scope, move || {
+            // The entry itself may be a symbolic link, which no walk follows.
+            let Some((parent, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
+            let Ok(path) = parent.canonicalize().map(|it| it.join(name)) else { return Ok(None) };
+            let root = roots.iter().filter(|it| path.starts_with(it)).max_by_key(|it| it.as_os_str().len());
+            match root.filter(|_| scope.covers(&path)) {
+                Some(root) => files::explain_left_out(root, &rules, path.strip_prefix(root).unwrap_or(&path)),
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
     /// Opens an indexed file for a preview of its pages, or of the pages of an archive member or attachment in it.
     async fn open_for_preview(&self, path: &str) -> Result<PreviewFile> {
         let (path, member, _) = self.resolve_name(path).await?;

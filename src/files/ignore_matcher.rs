@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 use ignore::overrides::Override;
 
 use crate::files::open::{ReadRefusal, read_regular};
@@ -68,11 +68,31 @@ impl IgnoreMatcher {
     /// Returns whether an entry is ignored, itself or because of a folder above it. `relative` is the path relative to the
     /// root.
     pub(crate) fn hides(&self, relative: &Path, is_dir: bool) -> bool {
+        self.hidden_on_way(relative, is_dir).is_some()
+    }
+
+    /// Returns the topmost hidden entry on the way to an entry, the last one included, and whether it is a folder.
+    fn hidden_on_way(&self, relative: &Path, is_dir: bool) -> Option<(PathBuf, bool)> {
         let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.reverse();
-        let Some((entry, folders)) = way.split_last() else { return false };
-        folders.iter().any(|it| self.hides_entry(&self.root.join(it), true))
-            || self.hides_entry(&self.root.join(entry), is_dir)
+        let entries = way.into_iter().map(|it| (self.root.join(it), is_dir || it != relative));
+        entries.into_iter().find(|(path, is_dir)| self.hides_entry(path, *is_dir))
+    }
+
+    /// Returns which rule hides an entry or a folder above it, as [`IgnoreMatcher::hiding_rule`] does.
+    pub(super) fn hiding_rule_on_way(&self, relative: &Path, is_dir: bool) -> Option<&'static str> {
+        let (hidden, is_dir) = self.hidden_on_way(relative, is_dir)?;
+        self.hiding_rule(&hidden, is_dir)
+    }
+
+    /// Returns the ignore file and the rule in it that hide an entry or a folder above it; `None` if no ignore file does.
+    pub(super) fn hiding_file_rule(&self, relative: &Path, is_dir: bool) -> Option<(PathBuf, String)> {
+        let (hidden, is_dir) = self.hidden_on_way(relative, is_dir)?;
+        let describe = |glob: &Glob| Some((glob.from()?.to_path_buf(), glob.original().to_string()));
+        match self.match_rules(hidden.parent()?, &hidden, is_dir, describe) {
+            Match::Ignore(rule) => rule,
+            _ => None,
+        }
     }
 
     /// Returns whether an entry of a visible folder is ignored. `path` is absolute.
@@ -118,7 +138,7 @@ impl IgnoreMatcher {
             Match::Whitelist(()) => return None,
             Match::None => (),
         }
-        match self.match_rules(folder, path, is_dir) {
+        match self.match_rules(folder, path, is_dir, |_| ()) {
             Match::Ignore(()) => Some("ignore_file"),
             Match::Whitelist(()) => None,
             Match::None => (!self.hidden && is_dotted()).then_some("hidden"),
@@ -130,14 +150,15 @@ impl IgnoreMatcher {
         std::mem::take(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn match_rules(&self, folder: &Path, path: &Path, is_dir: bool) -> Match<()> {
+    /// Returns what the ignore files say about an entry, with a description of the rule that decides.
+    fn match_rules<T>(&self, folder: &Path, path: &Path, is_dir: bool, describe: impl FnOnce(&Glob) -> T) -> Match<T> {
         let Some(nearest) = self.rule_chain(folder) else { return Match::None };
         for kind in 0..=RULE_FILES.len() {
             let mut at = Some(&nearest);
             while let Some(rules) = at {
                 let matched = rules.kinds[kind].matched(path, is_dir);
                 if !matched.is_none() {
-                    return matched.map(drop);
+                    return matched.map(describe);
                 }
                 at = rules.above.as_ref();
             }
@@ -239,7 +260,7 @@ fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Git
         }
         let added = match std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) {
             Ok(line) if line.len() > MAX_RULE_BYTES => Err(format!("the line has more than {MAX_RULE_BYTES} bytes")),
-            Ok(line) => builder.add_line(None, line).map(drop).map_err(|error| error.to_string()),
+            Ok(line) => builder.add_line(Some(file.to_path_buf()), line).map(drop).map_err(|error| error.to_string()),
             Err(_) => Err("it is not UTF-8".into()),
         };
         match added {

@@ -1,10 +1,11 @@
-//! Finds known files that a walk did not report because the ignore rules exclude them; they do not count as missing.
+//! Finds known files that a walk did not report because the ignore rules exclude them; they do not count as missing. Explains
+//! to the user which rule leaves a file out.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::error::{IoContext, Result};
-use crate::files::open::Folder;
+use crate::error::{Error, IoContext, Result};
+use crate::files::open::{Folder, read_regular};
 use crate::files::{Rules, WalkToken, unresponsive};
 
 /// Returns those of the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind
@@ -33,11 +34,81 @@ pub fn ignored_files(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Wa
     Ok(files.into_iter().take_while(|_| leash.advance()).filter(|it| is_left_out(it)).collect())
 }
 
+/// Maximum size of an ignore file in which the line of a rule is looked up, in bytes.
+const MAX_RULE_FILE_BYTES: u64 = 1 << 20;
+
+/// Returns why a walk of `root` leaves out an entry that exists, as an error with a cure; `None` if no rule does.
+///
+/// # Errors
+/// A glob of the rules cannot be parsed.
+pub fn explain_left_out(root: &Path, rules: &Rules, relative: &Path) -> Result<Option<Error>> {
+    let path = root.join(relative);
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(None) };
+    let left_out = |why: String| Error::not_found(format!("`{}` is left out: {why}", path.display()));
+    let mut below_root = relative.ancestors().filter(|it| !it.as_os_str().is_empty());
+    if below_root.any(|it| rules.excludes(&root.join(it))) {
+        let why = "folders of version control and vic's own files are never indexed".to_string();
+        return Ok(Some(left_out(why)));
+    }
+    let matcher = rules.matcher(root)?;
+    let found = match matcher.hiding_rule_on_way(relative, metadata.is_dir()) {
+        None => None,
+        Some("hidden") => Some(
+            left_out("its name, or that of a folder above it, begins with a dot".to_string())
+                .hint("VIC_INCLUDE_HIDDEN=1 indexes hidden files"),
+        ),
+        Some("ignore_setting") => {
+            Some(left_out("the setting VIC_IGNORE names it".to_string()).hint("change VIC_IGNORE"))
+        }
+        Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()) {
+            Some((file, rule)) => {
+                let line = line_of(&file, &rule).map(|it| format!(", line {it}")).unwrap_or_default();
+                left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(
+                    "remove the rule, or add a rule with `!` to a file `.vicignore` beside it; then index the folder again",
+                )
+            }
+            None => left_out("a rule in an ignore file of a folder above it".to_string()),
+        }),
+    };
+    Ok(found)
+}
+
+/// Returns the number of the first line of an ignore file that is this rule.
+fn line_of(file: &Path, rule: &str) -> Option<usize> {
+    let (bytes, _) = read_regular(file, MAX_RULE_FILE_BYTES).ok()??;
+    String::from_utf8_lossy(&bytes).lines().position(|it| it.trim_end() == rule).map(|it| it + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::WalkConfig;
     use crate::files::walk::tests::config;
+
+    #[test]
+    fn rule_that_leaves_a_file_out_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for file in ["a.txt", "drafts/2025/b.txt", ".c.txt", ".git/config", "d.bak", "sub/e.log"] {
+            std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            std::fs::write(root.join(file), file).unwrap();
+        }
+        std::fs::write(root.join(".vicignore"), "# own\n/drafts/\n").unwrap();
+        std::fs::write(root.join("sub/.gitignore"), "*.log\n").unwrap();
+        let settings = WalkConfig { ignore: vec!["*.bak".into()], ..config() };
+        let rules = Rules::new(&settings).unwrap();
+        let explain = |file: &str| explain_left_out(root, &rules, Path::new(file)).unwrap().map(|it| it.message);
+        for (file, expected) in [
+            ("drafts/2025/b.txt", format!("the rule `/drafts/` in `{}`, line 2", root.join(".vicignore").display())),
+            ("sub/e.log", format!("the rule `*.log` in `{}`, line 1", root.join("sub/.gitignore").display())),
+            (".c.txt", "begins with a dot".to_string()),
+            (".git/config", "version control".to_string()),
+            ("d.bak", "VIC_IGNORE".to_string()),
+        ] {
+            assert!(explain(file).is_some_and(|it| it.contains(&expected)), "{file}: {:?}", explain(file));
+        }
+        assert_eq!((explain("a.txt"), explain("gone.bak")), (None, None));
+    }
 
     // Case E14
     #[test]

@@ -17,7 +17,7 @@ mod walk;
 mod watch;
 
 pub use crate::files::dry_run::dry_run;
-pub use crate::files::left_out::ignored_files;
+pub use crate::files::left_out::{explain_left_out, ignored_files};
 pub use crate::files::open::{ContentStamp, OpenProblem, hash, open_beneath};
 pub use crate::files::rules::Rules;
 pub use crate::files::walk::{PlaceWalker, WalkProblem, WalkReport, walk};

@@ -30,6 +30,21 @@ fn invalid_requests_fail_with_one_sentence_and_code() {
     }
 }
 
+#[test]
+fn read_names_the_rule_that_leaves_a_file_out() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    world.write("a.md", "A note.");
+    world.write(".vicignore", "# not yet\ndrafts/\n");
+    let draft = world.write("drafts/party.md", "The party is in June.");
+    let hidden = world.write("notes/.party.md", "The party is in June.");
+    world.index();
+    let (code, said) = world.fails(&["read", draft.to_str().unwrap()]);
+    assert!(code == 3 && said.contains("the rule `drafts/` in") && said.contains(".vicignore`, line 2"), "{said}");
+    assert!(said.contains("hint: remove the rule"), "{said}");
+    let (code, said) = world.fails(&["read", hidden.to_str().unwrap()]);
+    assert!(code == 3 && said.contains("begins with a dot") && said.contains("VIC_INCLUDE_HIDDEN"), "{said}");
+}
+
 // Case D8
 #[test]
 fn failed_daemon_start_is_explained_by_cli() {
