@@ -53,7 +53,7 @@ pub(crate) use member::member_content;
 pub(crate) use office::slide::{
     Align, Area, CroppedPicture, Geometry, Paragraph, Rgb, Shape, Slide, TextBody, has_slides, read_slide,
 };
-pub(crate) use pdf::load_pdfium as pdf_library;
+pub(crate) use pdf::{load_pdfium as pdf_library, open_pdf};
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, new_failure};
 

@@ -12,7 +12,7 @@ use pdfium_render::prelude::*;
 use crate::extract::hyphenation::join_cut_words;
 use crate::extract::pdf_paragraphs::{Line, clean_text, group_paragraphs};
 use crate::extract::{Input, ReadResult, Sink, Tools, new_failure};
-use crate::model::{Anchor, BlockKind, Reason};
+use crate::model::{Anchor, BlockKind, ExtractFailure, Reason};
 
 /// Adds the text of a PDF to the sink, and joins words that were hyphenated at line ends.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
@@ -47,13 +47,24 @@ pub(crate) fn preload(tools: &Tools) -> bool {
     tools.pdfium.as_deref().and_then(load_pdfium).is_some()
 }
 
-fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let document = pdfium.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
+/// Opens a PDF.
+///
+/// # Errors
+/// The PDF needs a password, is damaged, or is no PDF.
+pub(crate) fn open_pdf<'a>(pdfium: &'a Pdfium, bytes: &'a [u8]) -> Result<PdfDocument<'a>, ExtractFailure> {
+    pdfium.load_pdf_from_byte_slice(bytes, None).map_err(|error| match error {
         PdfiumError::PdfiumLibraryInternalError(
             PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
         ) => new_failure(Reason::Encrypted, "needs a password"),
-        error => new_failure(Reason::Damaged, format!("the PDF cannot be opened: {error:?}")),
-    })?;
+        PdfiumError::PdfiumLibraryInternalError(PdfiumInternalError::FormatError) => {
+            new_failure(Reason::Damaged, "it is no PDF, or its structure is broken")
+        }
+        error => new_failure(Reason::Damaged, format!("the PDF cannot be opened: {error}")),
+    })
+}
+
+fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let document = open_pdf(pdfium, input.bytes)?;
     push_metadata(&document, sink);
     let pages = u32::try_from(document.pages().len()).unwrap_or(0);
     if !sink.in_member() {

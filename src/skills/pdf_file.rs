@@ -1,8 +1,8 @@
 //! Opens the PDF of a job with the PDF library.
 
-use pdfium_render::prelude::{PdfDocument, Pdfium, PdfiumError, PdfiumInternalError};
+use pdfium_render::prelude::{PdfDocument, Pdfium};
 
-use crate::extract::{SkillInput, new_failure, pdf_library};
+use crate::extract::{self, SkillInput, new_failure, pdf_library};
 use crate::model::{ExtractFailure, Reason};
 
 /// Returns whether the file of a job is a PDF, by its content or its name.
@@ -20,10 +20,5 @@ pub(super) fn open_pdf<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, Ex
     let library = library.ok_or_else(|| {
         new_failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
     })?;
-    library.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
-        PdfiumError::PdfiumLibraryInternalError(
-            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
-        ) => new_failure(Reason::Encrypted, "needs a password"),
-        error => new_failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
-    })
+    extract::open_pdf(library, input.bytes)
 }
