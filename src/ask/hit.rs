@@ -38,8 +38,8 @@ pub(crate) struct Evidence {
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) chunk: Chunk,
-    /// Cosine between the passage and the question, if known.
-    pub(crate) similarity: Option<f32>,
+    /// Place of the cosine between passage and question: 0 as of unrelated texts, 1 as of an answer; `None` if unknown.
+    pub(crate) nearness: Option<f32>,
     /// Score from keyword search, vector search and wording, 0 to 1.
     pub(crate) score: f32,
 }
@@ -213,11 +213,11 @@ fn reasoning(question: &Question, present: &[&str], fused: &FusedFile, standing:
         parts.push(format!("keyword rank {rank}"));
     }
     match (fused.vector, fused.similarity) {
-        (Some((rank, similarity)), _) => parts.push(format!("similarity {similarity:.2}, rank {rank}")),
+        (Some((rank, _)), Some(similarity)) => parts.push(format!("similarity {similarity:.2}, rank {rank}")),
         (None, Some(similarity)) => parts.push(format!("similarity {similarity:.2}")),
-        (None, None) => (),
+        (_, None) => (),
     }
-    parts.extend(Some(question.terms.describe()).filter(|it| !it.is_empty()));
+    parts.extend(Some(question.terms.describe()).filter(|it| !it.is_empty()).map(str::to_string));
     parts.extend(describe_filter(question));
     if standing == CitationStatus::Verified {
         parts.push("passage verified in the file".into());

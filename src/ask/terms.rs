@@ -22,6 +22,7 @@ const MAX_TERMS: usize = 64;
 pub(crate) struct Terms {
     required: Vec<Vec<String>>,
     excluded: Vec<Vec<String>>,
+    description: String,
 }
 
 impl Terms {
@@ -31,13 +32,18 @@ impl Terms {
     /// There are more than `MAX_TERMS` terms.
     pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
-        let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
-            texts.map(|it| word_runs::phrase_words(it)).filter(|it| !it.is_empty()).collect()
+        let mut shown = Vec::new();
+        let mut runs = |verb: &str, texts: &mut dyn Iterator<Item = &String>| {
+            let (found, texts): (Vec<Vec<String>>, Vec<String>) = texts
+                .map(|it| (word_runs::phrase_words(it), format!("\"{}\"", it.trim())))
+                .filter(|it| !it.0.is_empty())
+                .unzip();
+            shown.extend(Some(format!("{verb} {}", texts.join(", "))).filter(|_| !found.is_empty()));
+            found
         };
-        let terms = Terms {
-            required: runs(&mut syntax.phrases.iter().chain(&syntax.must)),
-            excluded: runs(&mut syntax.must_not.iter()),
-        };
+        let required = runs("holds", &mut syntax.phrases.iter().chain(&syntax.must));
+        let excluded = runs("without", &mut syntax.must_not.iter());
+        let terms = Terms { required, excluded, description: shown.join(", ") };
         if terms.required.len() + terms.excluded.len() > MAX_TERMS {
             return Err(Error::invalid(format!(
                 "the question has more than {MAX_TERMS} words with `+`, `-` or quotes"
@@ -52,15 +58,8 @@ impl Terms {
     }
 
     /// Describes the terms for the reasoning of a hit; empty if the question has none.
-    pub(crate) fn describe(&self) -> String {
-        let quoted =
-            |runs: &[Vec<String>]| runs.iter().map(|it| format!("\"{}\"", it.join(" "))).collect::<Vec<_>>().join(", ");
-        match (self.required.is_empty(), self.excluded.is_empty()) {
-            (true, true) => String::new(),
-            (false, true) => format!("holds {}", quoted(&self.required)),
-            (true, false) => format!("without {}", quoted(&self.excluded)),
-            (false, false) => format!("holds {}, without {}", quoted(&self.required), quoted(&self.excluded)),
-        }
+    pub(crate) fn describe(&self) -> &str {
+        &self.description
     }
 
     /// Returns a bit mask of the required terms that a text contains, and whether it contains an excluded term.
@@ -189,8 +188,9 @@ mod tests {
 
     #[test]
     fn shown_lists_required_and_excluded_terms() {
-        let shown = Terms::parse("\"old quay\" +lease -draft notice").unwrap().describe();
-        assert_eq!(shown, "holds \"old quay\", \"lease\", without \"draft\"");
+        let terms = Terms::parse("\"old quay\" +lease -draft notice").unwrap();
+        assert_eq!(terms.describe(), "holds \"old quay\", \"lease\", without \"draft\"");
         assert_eq!(Terms::parse("plain words").unwrap(), Terms::default());
+        assert_eq!(Terms::parse("\"复印件\"").unwrap().describe(), "holds \"复印件\"");
     }
 }
