@@ -16,6 +16,9 @@
 //! pair weighs as much as its lighter word. A word in all passages does not discriminate, and a word in none weighs most, so
 //! nonsense with one common word stays low. Two words are equal if their first six letters are: that ranks as well as
 //! stemming (measured), without a stemmer for each language. Words of fewer than six letters must be equal as a whole.
+//!
+//! Keyword search ranks the shortest passage with a word highest. For a question of one word, that is often a stub: a title
+//! with nothing below it. [`QuestionWords::is_stub`] finds such passages, and their files get a third of the score.
 
 use crate::ask::word_runs::{FirstBytes, word_key};
 use crate::ask::{excerpt, word_runs};
@@ -37,6 +40,13 @@ const MAX_WORD_DISTANCE: u32 = 8;
 /// Maximum number of content words of a question that are compared; further ones are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
 
+/// Factor for the score of a file that is only a stub.
+pub(super) const STUB_FACTOR: f32 = 1.0 / 3.0;
+/// Maximum number of content words that a stub has besides those of the question.
+const MAX_STUB_WORDS: usize = 1;
+/// Maximum number of keys that one word has: a word of four Chinese characters is three pairs.
+const MAX_KEYS_OF_ONE_WORD: usize = 3;
+
 /// The words of a question, prepared for the comparison with passages.
 pub(super) struct QuestionWords {
     /// All words of the question, to find the longest run in a passage.
@@ -46,6 +56,7 @@ pub(super) struct QuestionWords {
     starts: FirstBytes,
     /// Pairs of neighbouring content words, as indices into `keys`.
     pairs: Vec<(usize, usize)>,
+    is_one_word: bool,
 }
 
 /// Where a passage contains the words of the question.
@@ -55,6 +66,8 @@ pub(super) struct PassageWords {
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
     run: f32,
+    /// The passage has hardly a word besides those of the question.
+    says_little: bool,
 }
 
 impl QuestionWords {
@@ -75,7 +88,14 @@ impl QuestionWords {
             })
             .collect();
         let pairs = numbers.windows(2).filter(|it| it[0] != it[1]).map(|it| (it[0], it[1])).collect();
-        QuestionWords { question: word_runs::words(typed), starts: FirstBytes::from_words(&keys), keys, pairs }
+        let is_one_word = vic_words::segments(&plain).count() == 1 && keys.len() <= MAX_KEYS_OF_ONE_WORD;
+        QuestionWords {
+            question: word_runs::words(typed),
+            starts: FirstBytes::from_words(&keys),
+            keys,
+            pairs,
+            is_one_word,
+        }
     }
 
     /// Returns the comparison keys of the content words, without duplicates.
@@ -108,7 +128,20 @@ impl QuestionWords {
                 in_title[number] = true;
             }
         }
-        PassageWords { places, in_title, run: word_runs::shared_run_share(&self.question, &words) }
+        let run = word_runs::shared_run_share(&self.question, &words);
+        PassageWords { places, in_title, run, says_little: self.is_one_word && self.says_little(&words) }
+    }
+
+    /// Returns whether words contain at most one content word besides those of the question. A number may be the answer.
+    fn says_little(&self, words: &[&str]) -> bool {
+        let is_other = |it: &&&str| self.word_index(it).is_none() && !excerpt::is_function_word(it);
+        let others: Vec<&&str> = words.iter().filter(is_other).take(MAX_STUB_WORDS + 1).collect();
+        others.len() <= MAX_STUB_WORDS && !others.iter().any(|it| it.contains(char::is_numeric))
+    }
+
+    /// Returns whether a passage contains the question, which is one word, and says hardly anything about it.
+    pub(super) fn is_stub(&self, passage: &PassageWords) -> bool {
+        passage.says_little && passage.places.iter().any(|it| !it.is_empty())
     }
 
     /// Returns the weight of each content word: the fewer of these passages contain the word, the higher.
@@ -233,6 +266,19 @@ mod tests {
     fn key_counts_characters_not_bytes() {
         assert_eq!(word_key("übergröße"), "übergr");
         assert!(check("договоры", &[("", "договора нет")])[0] > 0.0);
+    }
+
+    #[test]
+    fn title_with_nothing_below_it_is_a_stub() {
+        let check = |question: &str, text: &str| {
+            let words = QuestionWords::parse(question, question);
+            words.is_stub(&words.read_passage(text, ""))
+        };
+        assert!(check("发票", "# 发票\n\n目录。") && check("invoices", "# Invoices\n\nTo do."));
+        assert!(!check("发票", "货物到达以后请把发票寄到财务部。") && !check("dentist", "# Dentist\n\nDr. Meier"));
+        assert!(!check("wifi", "# Wifi\n\nhunter2"), "a number may be the answer");
+        assert!(!check("wifi password", "# Wifi password\n\nmurka"), "the question has two words");
+        assert!(!check("invoice", "# Boats"), "the passage lacks the word");
     }
 
     #[test]

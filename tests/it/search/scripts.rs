@@ -68,6 +68,22 @@ fn words_are_found_in_every_script() {
 }
 
 #[test]
+fn title_with_nothing_below_it_comes_after_a_text() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    write_other_files(&world);
+    world.write("zh.md", "# 记录\n\n货物到达以后请把发票寄到财务部并且保留复印件。");
+    world.write("lone.md", "# 发票\n\n目录。");
+    world.write("terms.md", "# Supplier terms\n\nEach supplier sends the invoices to the office within thirty days.");
+    world.write("draft.md", "# Invoices\n\nTo do.");
+    world.index();
+    for (question, expected) in
+        [("发票", ["zh.md", "lone.md"]), ("+发票", ["zh.md", "lone.md"]), ("invoices", ["terms.md", "draft.md"])]
+    {
+        assert_eq!(world.paths(&[question])[..2], expected, "{question}");
+    }
+}
+
+#[test]
 fn identifiers_and_hashes_are_found_by_their_words() {
     let world = World::new().with("VIC_WATCH", "0").start();
     write_other_files(&world);
