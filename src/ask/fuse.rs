@@ -3,10 +3,10 @@
 //!
 //! The functions here are pure: callers run the searches and use the result.
 //!
-//! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. The cosine is converted
-//! to that of the default model ([`CosineCalibration`]). Cosine and BM25 are the highest of any chunk of the file. The score
-//! lies in 0..1 and does not depend on the other candidates, so scores of different questions can be compared: nonsense
-//! scores low. Min-max scaling of both lists per question, or BM25 as a share of the best one, does not improve the order
+//! The score is `v * max(cosine, 0)^e + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. The cosine is converted
+//! to that of the default model ([`CosineCalibration`]). The exponent `e` is 1, and more for a noisy model. Cosine and BM25
+//! are the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so scores
+//! of different questions can be compared: nonsense scores low. Min-max scaling of both lists per question, or BM25 as a share of the best one, does not improve the order
 //! (measured) and gives the best answer to nonsense a high score. Reciprocal rank fusion gives a worse order. Weights that
 //! depend on the length of the question do not help collections that they were not chosen for (measured).
 //!
@@ -35,6 +35,10 @@ const FEEDBACK_WEIGHT: f32 = 0.3;
 /// Score that a file gets for a name that contains every word of the question.
 const NAME_WEIGHT: f32 = 0.9;
 
+/// Mean cosines of the default model, all-MiniLM-L6-v2, for the pairs of `cosine_scale`: of unrelated texts, and of questions
+/// with their answers.
+const REFERENCE: (f32, f32) = (0.0544, 0.7902);
+
 /// Weights of keyword search and vector search in the score of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
@@ -46,11 +50,12 @@ pub struct Weights {
     pub calibration: CosineCalibration,
 }
 
-/// Converts the cosines of any model to those that the default model would have: `(factor * cosine + offset)^exponent`.
+/// Converts the cosines of any model to those that the default model would have: `factor * cosine + offset`.
 ///
 /// Weights and thresholds are tuned for the default model. With another model, unrelated texts may have a cosine of 0.75
 /// instead of 0.05. Their cosines may also differ more from each other, relative to the distance between unrelated and
-/// related texts. The best of many unrelated passages then comes near to an answer, and the exponent keeps it apart.
+/// related texts. The best of many unrelated passages then comes near to an answer. In scores, an exponent on the
+/// converted cosine keeps it apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CosineCalibration {
     factor: f32,
@@ -70,8 +75,6 @@ impl CosineCalibration {
     /// Makes the conversion from two cosines of a model, each a mean: of unrelated texts, and of questions with their
     /// answers. `deviation` is the standard deviation of the first.
     pub(crate) fn new(unrelated: f32, answering: f32, deviation: f32) -> CosineCalibration {
-        /// The means of the default model, all-MiniLM-L6-v2, for the pairs of `cosine_scale`.
-        const REFERENCE: (f32, f32) = (0.0544, 0.7902);
         /// Its deviation relative to the distance of the means.
         const REFERENCE_NOISE: f32 = 0.0835;
         /// Ratio up to which another noise counts as equal: the pairs are few.
@@ -85,8 +88,17 @@ impl CosineCalibration {
 
     /// Converts a cosine; the result is at most 1.
     pub(crate) fn apply(&self, cosine: f32) -> f32 {
-        let linear = (self.factor * cosine + self.offset).min(1.0);
-        if self.exponent == 1.0 { linear } else { linear.max(0.0).powf(self.exponent) }
+        (self.factor * cosine + self.offset).min(1.0)
+    }
+
+    /// Returns the place of a converted cosine between that of unrelated texts (0) and of a question with its answer (1).
+    pub(crate) fn nearness(&self, similarity: f32) -> f32 {
+        (self.denoise(similarity) - REFERENCE.0) / (REFERENCE.1 - REFERENCE.0)
+    }
+
+    /// Keeps a converted cosine apart from the noise of the model; the result is 0 to 1.
+    fn denoise(&self, similarity: f32) -> f32 {
+        similarity.clamp(0.0, 1.0).powf(self.exponent)
     }
 }
 
@@ -107,7 +119,7 @@ impl Weights {
     fn score(&self, similarity: Option<f32>, bm25: Option<f32>) -> f32 {
         let bm25 = bm25.unwrap_or(0.0).max(0.0);
         let keyword = bm25 / (bm25 + self.bm25_half.max(f32::MIN_POSITIVE));
-        self.vector * similarity.unwrap_or(0.0).clamp(0.0, 1.0) + (1.0 - self.vector) * keyword
+        self.vector * self.calibration.denoise(similarity.unwrap_or(0.0)) + (1.0 - self.vector) * keyword
     }
 }
 
@@ -163,7 +175,13 @@ impl FusedFile {
 
     /// Returns the score of this chunk without the other chunks of the file.
     pub(crate) fn own_score(&self, weights: &Weights) -> f32 {
+        let weights = Weights { calibration: self.calibration, ..*weights };
         weights.score(self.feedback_similarity.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
+    }
+
+    /// Returns the place of the chunk's cosine between those of unrelated texts (0) and of a question with its answer (1).
+    pub(crate) fn nearness(&self) -> Option<f32> {
+        self.similarity.map(|it| self.calibration.nearness(it))
     }
 
     /// Selects another chunk of the file to be shown in the hit. The score of the file stays the same, and the chunk shown
@@ -302,8 +320,8 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
-        "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
-                    each leg, moved = cosine, as that of the default model ((factor * cosine + offset)^exponent), with \
+        "formula": "vector_weight * moved^exponent + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
+                    each leg, moved = cosine, as that of the default model (factor * cosine + offset), with \
                     the question moved towards the two best passages; then (1 - score) * 0.9 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.05 * coverage + 0.1 * nearness + 0.05 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
@@ -429,11 +447,16 @@ mod tests {
     }
 
     #[test]
-    fn cosines_of_noisy_model_are_lowered_between_the_ends() {
+    fn noisy_model_lowers_scores_between_the_ends_but_no_cosine() {
         let noisy = CosineCalibration::new(0.737, 0.877, 0.021);
         let plain = CosineCalibration::new(0.737, 0.877, 0.0117);
         assert!((noisy.exponent - 0.021 / 0.14 / 0.0835).abs() < 1e-3, "{noisy:?}");
-        assert!(noisy.apply(0.8) < 0.7 * plain.apply(0.8) && noisy.apply(0.95) == 1.0 && noisy.apply(0.7) == 0.0);
+        assert_eq!(noisy.apply(0.8), plain.apply(0.8), "thresholds mean the same with every model");
+        let score = |calibration: CosineCalibration, cosine| {
+            Weights { calibration, ..Weights::default() }.score(Some(calibration.apply(cosine)), None)
+        };
+        assert!(score(noisy, 0.8) < 0.7 * score(plain, 0.8));
+        assert!(score(noisy, 0.95) == score(plain, 0.95) && score(noisy, 0.7) == 0.0);
         assert_eq!(CosineCalibration::new(0.737, 0.877, 0.5).exponent, 2.0);
     }
 

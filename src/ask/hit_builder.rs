@@ -201,7 +201,7 @@ fn quotable_passages(fused: &FusedFile, chunks: &PassageMap, scores: &HashMap<(F
     let passage = |it: &FusedFile| {
         let key = (it.file_id, it.chunk_id.clone());
         let chunk = chunks.get(&key)?.chunk.clone();
-        Some(Passage { chunk, similarity: it.similarity, score: scores.get(&key).copied().unwrap_or(it.score) })
+        Some(Passage { chunk, nearness: it.nearness(), score: scores.get(&key).copied().unwrap_or(it.score) })
     };
     let mut passages: Vec<Passage> = fused.chunks().take(MAX_PASSAGES_OF_BEST).filter_map(passage).collect();
     passages.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -290,17 +290,19 @@ fn rerank(
     for file in files.iter_mut() {
         let mut best = 0.0f32;
         let mut shown: Option<(f32, ChunkId)> = None;
+        let mut is_stub = file.name_share.is_none_or(|it| it < 1.0);
         for passage in file.chunks().take(MAX_PASSAGES_PER_FILE) {
             let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
             let merit = wording.wording_merit(&weights, reading, rerank::PASSAGE_STRENGTH);
             let own = rerank::boost_score(passage.own_score(&Weights::of_passages()), merit);
             best = best.max(wording.wording_merit(&weights, reading, rerank::FILE_STRENGTH));
+            is_stub &= wording.is_stub(reading);
             scores.insert((passage.file_id, passage.chunk_id.clone()), own);
             if shown.as_ref().is_none_or(|(it, _)| own > *it) {
                 shown = Some((own, passage.chunk_id.clone()));
             }
         }
-        file.score = rerank::boost_score(file.score, best);
+        file.score = rerank::boost_score(file.score, best) * if is_stub { rerank::STUB_FACTOR } else { 1.0 };
         if let Some((_, shown)) = shown {
             file.show_chunk(&shown);
         }

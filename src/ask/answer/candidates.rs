@@ -68,7 +68,7 @@ struct ComparedPassage<'a> {
 }
 
 /// Returns all text units of the best hits, best first, scored without embedding them.
-pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit], scale: Option<CosineScale>) -> Vec<Candidate> {
+pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit]) -> Vec<Candidate> {
     let mut compared = Vec::new();
     for (hit, found) in hits.iter().enumerate().take(MAX_HITS) {
         let Some(evidence) = &found.evidence else { continue };
@@ -86,7 +86,7 @@ pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit], scale: O
         let path = hits[of_hit[0].hit].record.found.path.to_string_lossy();
         let file = of_hit.iter().fold(asked.match_text(&path), |all, it| all.union(it.whole));
         for passage in of_hit {
-            let cosine = passage.passage.similarity.zip(scale).map_or(0.0, |(it, scale)| scale.normalize(it));
+            let cosine = passage.passage.nearness.unwrap_or(0.0);
             add_candidates(&asked, passage, cosine, file, &mut candidates);
         }
     }
@@ -210,7 +210,7 @@ pub(super) async fn rerank_by_meaning(
     match tokio::time::timeout(EMBED_TIMEOUT, embedder.embed_urgent(&texts)).await {
         Ok(Ok(vectors)) => {
             for (candidate, unit) in candidates.iter_mut().zip(&vectors) {
-                candidate.features[0] = scale.normalize(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
+                candidate.features[0] = scale.nearness(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
                 candidate.has_cosine = true;
                 candidate.score = scoring::unit_score(&candidate.features, true) + candidate.bonus;
             }

@@ -41,9 +41,10 @@ pub(crate) struct CosineScale {
 pub(crate) struct CosineScaleCache(Arc<Mutex<Option<(String, CosineScale)>>>);
 
 impl CosineScale {
-    /// Returns the cosine on this scale: 0 for unrelated texts, 1 for an answer; may be below 0 or above 1.
-    pub(crate) fn normalize(&self, cosine: f32) -> f32 {
-        (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
+    /// Returns the place of a cosine between that of unrelated texts (0) and of a question with its answer (1).
+    pub(crate) fn nearness(&self, cosine: f32) -> f32 {
+        let calibration = self.calibration();
+        calibration.nearness(calibration.apply(cosine))
     }
 
     /// Returns the conversion of the model's cosines for fusion and thresholds.
@@ -114,7 +115,7 @@ mod tests {
         let questions = vec![vec![1.0, 0.0], vec![0.0, 1.0]];
         let answers = vec![vec![0.8, 0.6], vec![0.6, 0.8]];
         let scale = CosineScale::measure(&questions, &answers);
-        assert!(scale.normalize(0.6).abs() < 1e-6 && (scale.normalize(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
+        assert!(scale.nearness(0.6).abs() < 1e-6 && (scale.nearness(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
     }
 
     #[test]
@@ -127,6 +128,6 @@ mod tests {
     #[test]
     fn constant_model_yields_finite_scale() {
         let scale = CosineScale::measure(&[vec![1.0], vec![1.0]], &[vec![1.0], vec![1.0]]);
-        assert!(scale.normalize(1.0).is_finite());
+        assert!(scale.nearness(1.0).is_finite());
     }
 }

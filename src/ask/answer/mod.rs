@@ -127,7 +127,7 @@ impl Asker {
             Some((embedder, _)) => self.scales.scale_of(embedder).await,
             None => None,
         };
-        let mut candidates = candidates::rank_by_words(&asked, &outcome.hits, scale);
+        let mut candidates = candidates::rank_by_words(&asked, &outcome.hits);
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
             candidates::rerank_by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
         }
@@ -197,7 +197,7 @@ impl Asker {
 /// without an answer embeds no units.
 pub(super) fn show_best_unit(question: &Question, outcome: &mut SearchOutcome) {
     let first = outcome.hits.len().min(1);
-    let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first], None);
+    let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first]);
     excerpt_windows::show_windows(&candidates, &mut outcome.hits);
 }
 
