@@ -1,9 +1,11 @@
 /** The answer of a question: its outcome in words, the confidence and the quotes from the files. */
 import { html } from './vendor/preact-htm.js';
-import { t } from './i18n.js';
+import { t, tn } from './i18n.js';
 import { Icon, formatNumber, visibleText } from './components.js';
 
 const OUTCOME_ICONS = { answered: 'check', passage: 'quote', nothing: 'info' };
+/** Quotes with less confidence are passages that may answer, not an answer. */
+const MIDDLE_CONFIDENCE = 0.4;
 
 function Quote({ quote, onOpen }) {
   return html`<li class="quote">
@@ -15,28 +17,36 @@ function Quote({ quote, onOpen }) {
     </button></li>`;
 }
 
+/** True for a text without spaces, in a script that has spaces between words. */
+function isWord(text) {
+  return !/[\s\u0e00-\u0eff\u3040-\u9fff]/.test(text);
+}
+
 function confidenceText(confidence) {
   if (confidence >= 0.7) return 'confidence_high';
-  return confidence >= 0.4 ? 'confidence_middle' : 'confidence_low';
+  return confidence >= MIDDLE_CONFIDENCE ? 'confidence_middle' : 'confidence_low';
 }
 
 /**
  * The answer pane.
- * @param {{answer: {outcome: string, confidence: number, quotes: object[]}, onOpen: (quote: object) => void}} props
+ * @param {{answer: {outcome: string, confidence: number, quotes: object[]}, query: string, onOpen: (quote: object) => void}} props
  */
-export function Answer({ answer, onOpen }) {
+export function Answer({ answer, query, onOpen }) {
   const percent = Math.round(answer.confidence * 100);
-  // A file that is found by its name alone has no sentence to quote.
-  if (answer.outcome !== 'nothing' && !answer.quotes.length) return null;
-  return html`<section class=${`answer answer-${answer.outcome}`} aria-labelledby="answer-title">
+  const isNothing = answer.outcome === 'nothing';
+  const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
+  // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
+  if ((!isNothing && !answer.quotes.length) || (isUnsure && isWord(query.trim()))) return null;
+  const outcome = isUnsure && !isNothing ? 'passage' : answer.outcome;
+  return html`<section class=${`answer answer-${outcome}`} aria-labelledby="answer-title">
     <div class="answer-head">
-      <${Icon} name=${OUTCOME_ICONS[answer.outcome] || 'info'} />
-      <h2 id="answer-title">${t(`outcome_${answer.outcome}`)}</h2>
-      ${answer.outcome !== 'nothing' && html`<span class="confidence" title=${t('confidence_explain')}>
+      <${Icon} name=${OUTCOME_ICONS[outcome] || 'info'} />
+      <h2 id="answer-title">${outcome === 'passage' ? tn('outcome_passage', answer.quotes.length) : t(`outcome_${outcome}`)}</h2>
+      ${!isNothing && html`<span class="confidence" title=${t('confidence_explain')}>
         <span class="confidence-bar" aria-hidden="true"><span style=${{ width: `${percent}%` }}></span></span>
         ${t(confidenceText(answer.confidence), { percent: formatNumber(percent) })}</span>`}
     </div>
-    ${answer.outcome === 'nothing' && html`<p>${t('outcome_nothing_explain')}</p>`}
+    ${isNothing && html`<p>${t('outcome_nothing_explain')}</p>`}
     <ul class="quotes">${answer.quotes.map((quote, index) => html`<${Quote} key=${index} quote=${quote} onOpen=${onOpen} />`)}</ul>
   </section>`;
 }

@@ -73,8 +73,14 @@ export function Button({ icon, label, variant, pressed, class: className, childr
     ${icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}</button>`;
 }
 
+/** Goes to a place of the page; the router follows as it follows "back". */
+function goTo(path, params) {
+  history.pushState(null, '', addressOf(path, params));
+  dispatchEvent(new PopStateEvent('popstate'));
+}
+
 /** A link to a place of the page, which opens without loading the page anew. */
-export function Link({ path, params, navigate, children, ...rest }) {
+export function Link({ path, params, navigate = goTo, children, ...rest }) {
   const follow = (event) => {
     // With these keys the browser opens the link in another tab or window.
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -93,6 +99,12 @@ export function Form({ onSubmit, children, ...rest }) {
     onSubmit();
   };
   return html`<form ...${rest} onSubmit=${submit}>${children}</form>`;
+}
+
+/** Focuses a text field with its text selected, so that typing replaces it. */
+export function focusAll(field) {
+  field?.focus();
+  field?.select();
 }
 
 /** A modal dialog: the native element keeps the focus inside and closes with Esc. Without `onClose` it cannot be closed. */
@@ -139,16 +151,32 @@ export function Loading() {
   return html`<p class="muted" role="status">${t('loading')}</p>`;
 }
 
-/** An error of reading, in words: a file that has gone or may not be read has its own sentence. */
+/** The reason in an error like "cannot read `a.pdf`: damaged: …"; nothing if it names none that has a text. */
+function reasonOf({ status, message }) {
+  const name = status === 412 && /^.*`[^`:]*: (\w+)(?=:|$)/.exec(message)?.[1];
+  return name && hasText(`reason_${name}`) ? name : null;
+}
+
+/**
+ * An error of reading, in words: a file that has gone or may not be read has its own sentence, and a file whose text could not be
+ * read has the reason with the cure.
+ */
 export function ReadError({ error }) {
+  const reason = reasonOf(error);
+  if (reason) {
+    const { name, explanation } = reasonText(reason);
+    return html`<${Message} kind="warning"><p title=${visibleText(error.message)}><strong>${name}.</strong> ${explanation}</p>
+      <p>${t('unread_preview')} <${Link} path="/ui/status" params=${{ show: 'reasons' }}>${t('unread_reasons')}<//></p><//>`;
+  }
   const known = { 404: 'file_gone', 403: 'file_denied' }[error.status];
   return html`<${Message} error=${error}>${known && html`<p>${t(known)}</p>`}<//>`;
 }
 
-/** A filter that can be switched on (`onClick`) or, with `onRemove`, an active one that can be removed. */
+/** A filter that can be switched on (`onClick`), an active one that can be removed (`onRemove`), or, if that is null, one that stays. */
 export function Chip({ label, count, active, onClick, onRemove, icon }) {
   const content = html`${icon && html`<${Icon} name=${icon} size=${13} />`}<bdi class="chip-label">${visibleText(label)}</bdi>
     ${count !== undefined && html`<span class="chip-count">${formatNumber(count)}</span>`}`;
+  if (onRemove === null) return html`<span class="chip chip-active" title=${visibleText(label)}>${content}</span>`;
   if (onRemove) {
     return html`<button type="button" class="chip chip-active" onClick=${onRemove} title=${visibleText(label)}>
       ${content}<${Icon} name="close" size=${12} /><span class="visually-hidden">${t('remove_filter')}</span></button>`;
@@ -221,6 +249,21 @@ export function formatDate(value, withTime = false) {
   if (Number.isNaN(date.getTime())) return String(value);
   const options = withTime ? { dateStyle: 'medium', timeStyle: 'short' } : { dateStyle: 'medium' };
   return formatter(Intl.DateTimeFormat, options).format(date);
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/** The day that lies `days` after a day like `2026-03-31`; empty for another text. */
+export function shiftDay(day, days) {
+  if (!DAY.test(day || '')) return '';
+  const date = new Date(`${day}T00:00Z`);
+  date.setUTCDate(date.getUTCDate() + days);
+  return date.toISOString().slice(0, 10);
+}
+
+/** A day like `2026-03-31` in the notation of the language; another text, like `7d`, as it is. */
+export function formatDay(day) {
+  return DAY.test(day) ? formatDate(`${day}T00:00`) : visibleText(day, true);
 }
 
 /** A number in the notation of the language. */

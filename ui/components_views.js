@@ -31,9 +31,10 @@ export function Select({ options, onChange, ...rest }) {
   return html`<select ...${rest} onChange=${(event) => onChange(event.target.value)}>${options.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select>`;
 }
 
-/** A path or a name: isolated from the direction of the text around it, in one line, hidden characters visible. */
+/** A path or a name: isolated from the direction of the text around it, hidden characters visible. Lines break after its signs. */
 export function PathText({ path }) {
-  return html`<bdi class="path">${visibleText(path, true)}</bdi>`;
+  const parts = visibleText(path, true).split(/(?<=[/@._-])/);
+  return html`<bdi class="path">${parts.map((part, index) => [index > 0 && html`<wbr key=${index} />`, part])}</bdi>`;
 }
 
 /** A command to type in a terminal, with a button that copies it. */

@@ -2,15 +2,17 @@
 import { html, useState } from './vendor/preact-htm.js';
 import { post } from './api.js';
 import { t } from './i18n.js';
-import { Chip, Message, formatBytes, formatDate } from './components.js';
+import { Chip, Message, formatBytes, formatDay, shiftDay } from './components.js';
 import { languageName } from './components_views.js';
 import { useLoad } from './hooks.js';
 
 const SHOWN_VALUES = 7;
+/** The daemon counts this many values of a group, those with the most files. */
+const COUNTED_VALUES = 12;
 const TYPING_DELAY_MS = 150;
 
 /** The parameters of the address that filter. */
-export const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
+const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar', 'plain'];
 
 const listOf = (text) => (text ? text.split(',').filter(Boolean) : []);
 
@@ -49,18 +51,68 @@ function toggled(group, value, params) {
   return { after, before };
 }
 
+/** The filters of a request that the values of a group set. */
+const FIELDS_OF = {
+  type: ['extensions'], date: ['modified_after', 'modified_before'], size: ['min_size', 'max_size'], language: ['language'], person: ['author'], owner: ['owner'],
+};
+
+/** The counts of a request; those of a group leave its own filter out, so that another value can be chosen instead. */
+async function loadCounts(request, options) {
+  const without = (fields) => ({ ...request, filters: Object.fromEntries(Object.entries(request.filters).filter(([name]) => !fields.includes(name))) });
+  const others = Object.entries(FIELDS_OF).filter(([, fields]) => fields.some((field) => request.filters?.[field] !== undefined))
+    .map(([name, fields]) => [name, without(fields)]);
+  if (request.warehouse_root) others.push(['folder', { ...request, warehouse_root: null }]);
+  const [counts, ...answers] = await Promise.all([request, ...others.map(([, other]) => other)].map((body) => post('/v1/counts', body, options)));
+  const groups = new Map(others.map(([name], index) => [name, answers[index].groups.find((group) => group.name === name)]));
+  return { ...counts, groups: counts.groups.map((group) => groups.get(group.name) || group) };
+}
+
 /** Counts of the values of each filter for a request, and their error; none if not enabled. */
 export function useCounts(request, enabled, session) {
   const key = enabled ? JSON.stringify(request) : '';
-  const { data, error } = useLoad((options) => (enabled ? post('/v1/counts', request, options) : null), [key, session], TYPING_DELAY_MS);
+  const { data, error } = useLoad((options) => (enabled ? loadCounts(request, options) : null), [key, session], TYPING_DELAY_MS);
   return { counts: enabled ? data : null, error };
 }
 
-function FacetGroup({ group, params, onChange }) {
+const baseName = (path) => path.split('/').filter(Boolean).pop() || path;
+
+/** The indexed folder that holds a path. */
+const rootOf = (path, roots) => roots.filter((root) => path === root || path.startsWith(`${root}/`)).sort((one, other) => other.length - one.length)[0];
+
+/** How a path is shown: if several folders are indexed, it begins with the name of its own, or with two names where one is not enough. */
+export function shownPath(root, path, roots) {
+  if (roots.length < 2 || !root) return path;
+  const isShared = roots.some((other) => other !== root && baseName(other) === baseName(root));
+  return [isShared ? root.split('/').slice(-2).join('/') : baseName(root), path].filter(Boolean).join('/');
+}
+
+/** The values of the group of folders: each indexed folder, if there are several, and the folders in them. */
+function folderValues(values, roots) {
+  if (roots.length < 2) return values;
+  const isComplete = values.length < COUNTED_VALUES;
+  const countOf = (root) => values.reduce((sum, { value, count }) => (rootOf(value, roots) === root ? sum + count : sum), 0);
+  return [
+    ...roots.map((root) => ({ label: shownPath(root, '', roots), value: root, count: isComplete ? countOf(root) : undefined })).filter(({ count }) => count !== 0),
+    ...values.filter(({ value }) => !roots.includes(value)).map((entry) => ({ ...entry, label: shownPath(rootOf(entry.value, roots), entry.label, roots) })),
+  ];
+}
+
+/** Two fields for the first and the last day. */
+function DateFields({ params, onChange }) {
+  const set = (name, day, days) => {
+    // A year that is still being typed has zeros in front.
+    if (!day || day > '1900') onChange({ [name]: shiftDay(day, days) });
+  };
+  return html`<div class="date-fields">${[['after', 0], ['before', 1]].map(([name, days]) => html`<label key=${name}><span>${t(`date_${name}`)}</span>
+    <input type="date" value=${shiftDay(params[name], -days)} onChange=${(event) => set(name, event.target.value, days)} /></label>`)}</div>`;
+}
+
+function FacetGroup({ group, params, roots, onChange }) {
   const [showAll, setShowAll] = useState(false);
+  const all = group.name === 'folder' ? folderValues(group.values, roots) : group.values;
   // One owner of all files is no choice.
-  if (!group.values.length || (group.name === 'owner' && group.values.length < 2 && !params.owner)) return null;
-  const values = showAll ? group.values : group.values.slice(0, SHOWN_VALUES);
+  if (!group.values.length || (group.name === 'owner' && all.length < 2 && !params.owner)) return null;
+  const values = showAll ? all : all.slice(0, SHOWN_VALUES);
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
     <h3 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h3>
@@ -69,23 +121,23 @@ function FacetGroup({ group, params, onChange }) {
         <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count} active=${chosenValues(group.name, params).includes(value)}
           onClick=${() => onChange(toggled(group.name, value, params))} /></li>`)}
     </ul>
-    ${group.values.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
-      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: group.values.length - SHOWN_VALUES })}</button>`}
+    ${showAll && group.values.length >= COUNTED_VALUES && html`<p class="facet-note">${t('facet_most')}</p>`}
+    ${all.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
+      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: all.length - SHOWN_VALUES })}</button>`}
+    ${group.name === 'date' && html`<${DateFields} params=${params} onChange=${onChange} />`}
   </section>`;
 }
 
 /** All filters with counts. `onChange` gets the parameters of the address that change. */
-export function Facets({ counts, error, params, onChange }) {
+export function Facets({ counts, error, params, roots, onChange }) {
   return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
     ${error && html`<${Message} error=${error}>${t('counts_failed')}<//>`}
     <h2 class="facet-title">${t('filters')}</h2>
     ${counts && html`<p class="facet-note">${t(params.q ? 'counts_of_words' : 'counts_of_all')}</p>`}
-    ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} onChange=${onChange} />`)}
+    ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} roots=${roots} onChange=${onChange} />`)}
     ${counts && !counts.complete && html`<p class="facet-note">${t('counts_incomplete')}</p>`}
   </aside>`;
 }
-
-const baseName = (path) => path.split('/').filter(Boolean).pop() || path;
 
 function sizeLabel(size) {
   const [minimum, maximum] = size.split('..');
@@ -94,35 +146,66 @@ function sizeLabel(size) {
   return `${formatBytes(minimum)} - ${formatBytes(maximum)}`;
 }
 
+/** A range of days in words. Its end in the address is the day after the last one. */
 function dateLabel({ after, before }) {
-  if (!after) return t('filter_before', { date: formatDate(before) });
-  if (!before) return t('filter_after', { date: formatDate(after) });
-  return `${formatDate(after)} - ${formatDate(before)}`;
+  const last = shiftDay(before, -1);
+  if (!after) return last ? t('filter_until', { date: formatDay(last) }) : t('filter_before', { date: formatDay(before) });
+  if (!before) return t('filter_after', { date: formatDay(after) });
+  return `${formatDay(after)} - ${formatDay(last || before)}`;
+}
+
+/** Filters of a plan, each with the operators of the search box that set it, and the parameters of the address that stand for it. */
+const PLAN_FIELDS = [
+  ['extensions', /\bext:/, (value) => ({ ext: value.map((extension) => extension.slice(1)).join() })],
+  ['path_glob', /\b(path|name):/, (glob) => ({ under: glob.replace(/^\*\*\/|\/\*\*$/g, '') })],
+  ['modified_after', /\bafter:/, (after) => ({ after })], ['modified_before', /\bbefore:/, (before) => ({ before })],
+  ['min_size', /\bsize:/, (size) => ({ size: `${size}..` })], ['max_size', /\bsize:/, (size) => ({ size: `..${size}` })],
+  ['language', /\blang:/, (language) => ({ language })], ['author', /\b(author|from):/, (author) => ({ author })], ['owner', /\bowner:/, (owner) => ({ owner })],
+];
+
+/**
+ * A chip for the filters that the plan of a question took from its words, such as the type from "slides"; null without any.
+ * Its removal has all words searched. A question with operators keeps its plan, because a plan of the page knows none.
+ */
+function planFilter(plan, filters) {
+  const query = plan?.raw_user_text || '';
+  const taken = PLAN_FIELDS.filter(([field, operator]) => plan?.l0_filters?.[field] && filters?.[field] === undefined && !operator.test(query));
+  const params = Object.assign({}, ...taken.map(([field, , paramsOf]) => paramsOf(plan.l0_filters[field])));
+  const labels = activeFilters(params).map(({ label }) => label);
+  if (!labels.length) return null;
+  return { label: t('filter_plan', { filters: labels.join(' ') }), icon: 'filter', without: /["+:]|(^|\s)-/.test(query) ? null : { plain: '1' } };
+}
+
+/** A folder in words: below one of several indexed folders, that one's name stands first. */
+function folderName(path, roots) {
+  const root = rootOf(path, roots);
+  return root && roots.length > 1 ? shownPath(root, path.slice(root.length + 1), roots) : baseName(path);
 }
 
 /** The active filters as a list of `{label, icon, without}`: `without` are the parameters that remove it. */
-export function activeFilters(params) {
+export function activeFilters(params, roots = []) {
   const active = [];
   if (params.similar) active.push({ label: t('filter_similar', { name: baseName(params.similar) }), icon: 'similar', without: { similar: '' } });
   for (const extension of listOf(params.ext)) {
     active.push({ label: `.${extension}`, icon: 'file', without: toggled('type', extension, params) });
   }
-  if (params.under) active.push({ label: t('filter_under', { name: baseName(params.under) }), icon: 'folder', without: { under: '' } });
+  if (params.under) active.push({ label: t('filter_under', { name: folderName(params.under, roots) }), icon: 'folder', without: { under: '' } });
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });
   if (params.size) active.push({ label: sizeLabel(params.size), icon: 'info', without: { size: '' } });
   if (params.language) active.push({ label: languageName(params.language), icon: 'info', without: { language: '' } });
   if (params.author) active.push({ label: t('filter_author', { name: params.author }), icon: 'star', without: { author: '' } });
   if (params.owner) active.push({ label: t('filter_owner', { name: params.owner }), icon: 'star', without: { owner: '' } });
+  if (params.plain) active.push({ label: t('filter_plain'), icon: 'text', without: { plain: '' } });
   return active;
 }
 
-/** The active filters as chips; a click removes one. */
-export function ActiveFilters({ params, onChange }) {
-  const active = activeFilters(params);
+/** The active filters as chips; a click removes one. `plan` is that of the question, `filters` are those that it was asked with. */
+export function ActiveFilters({ params, roots, plan, filters, onChange }) {
+  const active = [...activeFilters(params, roots), planFilter(plan, filters)].filter(Boolean);
   if (!active.length) return null;
   return html`<ul class="active-filters" aria-label=${t('active_filters')}>
     ${active.map(({ label, icon, without }) => html`<li key=${label}>
-      <${Chip} label=${label} icon=${icon} onRemove=${() => onChange(without)} /></li>`)}
+      <${Chip} label=${label} icon=${icon} onRemove=${without && (() => onChange(without))} /></li>`)}
     ${active.length > 1 && html`<li><button type="button" class="link-button"
       onClick=${() => onChange(Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])))}>${t('remove_all_filters')}</button></li>`}
   </ul>`;

@@ -4,34 +4,59 @@ import { get, post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Icon, Message, formatBytes, formatNumber, reasonText, visibleText } from './components.js';
 import { Badge, Facts, Field, LoadState, PathText, TextField } from './components_views.js';
-import { useAction, useLoad } from './hooks.js';
+import { useAction, useDebounce, useGet, useLoad } from './hooks.js';
+
+const TYPING_DELAY_MS = 250;
+const parentOf = (path) => path.slice(0, path.lastIndexOf('/')) || '/';
+
+/** The folders in a folder. Of a path that is still being typed, they are those that it may become. */
+async function foldersIn(path, options) {
+  try {
+    return await post('/v1/folders', { path }, options);
+  } catch (error) {
+    if (error.status !== 404 || !path?.startsWith('/')) throw error;
+    const list = await post('/v1/folders', { path: parentOf(path) }, options).catch(() => { throw error; });
+    const begin = path.slice(path.lastIndexOf('/') + 1).toLowerCase();
+    return { ...list, folders: list.folders.filter(({ name }) => name.toLowerCase().startsWith(begin)) };
+  }
+}
+
+/** Where the choice begins: beside the first indexed folder, or in the home folder (null). */
+async function firstFolder(roots, options) {
+  return (roots[0] && await post('/v1/folders', { path: parentOf(roots[0].path) }, options).catch(() => null)) || post('/v1/folders', {}, options);
+}
 
 /**
  * A browser of folders that works with the keyboard: arrow keys move, Enter or the right arrow opens a folder, Backspace or the left
- * arrow goes up. A path can be typed as well.
- * @param {{onChoose: (path: string) => void, chooseLabel: string}} props
+ * arrow goes up. A path can be typed as well, and the list follows it.
+ * @param {{onChoose: (path: string) => void, chooseLabel: string, offersRoots: boolean, autofocus: boolean}} props with `offersRoots`
+ *   the indexed folders stand first
  */
-export function FolderChooser({ onChoose, chooseLabel }) {
-  const [path, setPath] = useState(null);
-  const [typed, setTyped] = useState('');
-  const list = useLoad((options) => post('/v1/folders', { path }, options), [path]);
-  useEffect(() => { if (list.data) setTyped(list.data.path); }, [list.data]);
-  const open = () => {
-    if (typed.trim() === path) list.reload();
-    else setPath(typed.trim() || null);
-  };
+export function FolderChooser({ onChoose, chooseLabel, offersRoots, autofocus }) {
+  const [typed, setTyped] = useState(null);
+  const [opened, setOpened] = useState(null);
+  const roots = useGet('/v1/roots');
+  const known = roots.data?.roots || (roots.error && []);
+  const path = useDebounce(typed?.trim(), TYPING_DELAY_MS);
+  // A folder that was opened is listed at once, one that is typed after a pause.
+  const wanted = opened ?? path;
+  const list = useLoad((options) => (wanted ? foldersIn(wanted, options) : known && firstFolder(known, options)), [wanted, Boolean(known)]);
+  const open = (next) => { setTyped(next); setOpened(next); };
+  const type = (next) => { setTyped(next); setOpened(null); };
   const shown = list.data;
+  const chosen = typed?.trim() || shown?.path;
   return html`<div class="folder-chooser">
-    <${Form} class="inline-form" onSubmit=${open}>
-      <${TextField} label=${t('facet_folder')} value=${typed} onInput=${setTyped} />
-      <${Button} type="submit">${t('folder_go')}<//>
-      <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => setPath(shown.parent)}>${t('folder_up')}<//>
+    ${offersRoots && known?.length > 0 && html`<p>${t('folder_roots')}</p><div class="button-row">${known.map((root) => html`<${Button} key=${root.path} icon="folder"
+      onClick=${() => onChoose(root.path)}><${PathText} path=${root.path} /><//>`)}</div>`}
+    <${Form} class="inline-form" onSubmit=${() => open(chosen)}>
+      <${TextField} label=${t('facet_folder')} value=${typed ?? shown?.path ?? ''} onInput=${type} autofocus=${autofocus} />
+      <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => open(shown.parent)}>${t('folder_up')}<//>
     <//>
-    <${LoadState} request=${list} />
-    ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
-    ${shown && html`<${FolderListBox} list=${shown} onOpen=${setPath} />`}
-    ${shown && html`<${Button} variant="primary" icon="plus" onClick=${() => onChoose(typed.trim() || shown.path)}>
-      ${chooseLabel} <bdi class="chosen-name">${visibleText(typed.trim() || shown.path, true)}</bdi><//>`}
+    <div class="folder-list-area"><${LoadState} request=${list} />
+      ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
+      ${shown && !list.error && html`<${FolderListBox} list=${shown} onOpen=${open} />`}</div>
+    ${shown && html`<${Button} variant="primary" icon="plus" onClick=${() => onChoose(chosen)}>
+      ${chooseLabel} <bdi class="chosen-name">${visibleText(chosen, true)}</bdi><//>`}
   </div>`;
 }
 
@@ -79,14 +104,15 @@ export function usePatterns(settings) {
     settings.setData(await post('/v1/settings', { key: 'ignore', value: splitPatterns(patterns).join(','), value_before: setting?.value || '' }));
     setPatterns(null);
   };
-  return { patterns, setPatterns, changed: splitPatterns(patterns).join() !== splitPatterns(saved).join(), save, editable: setting?.editable };
+  return { saved, patterns, setPatterns, changed: splitPatterns(patterns).join() !== splitPatterns(saved).join(), save, editable: setting?.editable };
 }
 
 /**
  * A look at what indexing would read and leave out, with patterns to try. Nothing is indexed by it.
- * @param {{path: string, patterns: string, onPatterns: (text: string) => void}} props
+ * @param {{path: string, patterns: string, onPatterns: (text: string) => void, saved?: string}} props `saved` are the patterns in
+ *   effect, for a folder that is indexed
  */
-export function FolderCheck({ path, patterns, onPatterns }) {
+export function FolderCheck({ path, patterns, onPatterns, saved }) {
   const { run, busy, error } = useAction();
   const [check, setCheck] = useState(null);
   const sequence = useRef(0);
@@ -104,17 +130,17 @@ export function FolderCheck({ path, patterns, onPatterns }) {
       ${check && check.patterns !== patterns && html`<span class="muted" role="status">${t('check_stale')}</span>`}</div>
     ${busy && html`<p role="status" class="muted">${t('check_running')}</p>`}
     <${Message} error=${error} />
-    ${check && html`<${CheckResult} check=${check} />`}</div>`;
+    ${check && html`<${CheckResult} check=${check} isNow=${check.patterns === saved} />`}</div>`;
 }
 
-function CheckResult({ check }) {
+function CheckResult({ check, isNow }) {
   const types = check.types.slice(0, 12).map((type) => `${type.extension || t('no_extension')} ${formatNumber(type.count)}`);
   return html`<${Facts} facts=${[
-      [t('check_read'), `${tn('count_files', check.read_files)}, ${formatBytes(check.bytes)}`],
+      [t(isNow ? 'check_read_now' : 'check_read'), `${tn('count_files', check.read_files)}, ${formatBytes(check.bytes)}`],
       [t('check_types'), html`<bdi>${visibleText(types.join(', '))}</bdi>`],
     ]} />
     ${!check.complete && html`<${Message} kind="info" text=${t('check_incomplete')} />`}
-    <h3>${t('check_left_out')}</h3>
+    <h3>${t(isNow ? 'check_left_out_now' : 'check_left_out')}</h3>
     ${check.left_out.length === 0 ? html`<p class="muted">${t('check_nothing_left_out')}</p>`
       : html`<ul class="rule-list">${check.left_out.map((rule) => html`<${RuleRow} key=${rule.rule} rule=${rule} />`)}</ul>`}`;
 }

@@ -3,7 +3,7 @@ import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.
 import { post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Message, formatNumber, readable, visibleText, word } from './components.js';
-import { DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, Section, Select, Tabs, TextField } from './components_views.js';
+import { DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { GraphDrawing, typeClass } from './graph_drawing.js';
 import { useAction, useLoad } from './hooks.js';
 
@@ -62,7 +62,7 @@ function Named({ of, name }) {
 /** An entity as a button with the colour and the name of its type. */
 function EntityButton({ entity, onClick }) {
   return html`<button type="button" class="entity-button" onClick=${onClick}><${TypeDot} type=${entity.entity_type} />
-    <bdi class="path">${visibleText(entity.name, true)}</bdi> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
+    <${PathText} path=${entity.name} /> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
 }
 
 function EntityList({ entities, showEntity }) {

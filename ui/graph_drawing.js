@@ -10,6 +10,11 @@ const STRETCH = 1.55;
 const LABEL_CHARACTERS = 24;
 const LABEL_END = 8;
 const MARGIN = { x: 90, y: 44 };
+/** Typical width of a character of a name and of the label of a line, and the room that a point takes with its name. */
+const NAME_WIDTH = 6.4;
+const LABEL_WIDTH = 4.8;
+const POINT = { above: 13, below: 40 };
+const SPREAD_STEPS = 60;
 /** Smaller graphs are not enlarged: their labels would become larger than the text around the drawing. */
 const MIN_SIZE = { width: 780, height: 420 };
 /** Larger graphs are not drawn smaller than this, so that labels stay readable: their region scrolls. */
@@ -86,7 +91,28 @@ export function layoutGraph(nodes, edges, old) {
     }
   }
   for (const point of list) point.x *= STRETCH;
+  spread(nodes.map((node) => ({ point: points.get(node.id), half: nameWidth(node) / 2 })));
   return points;
+}
+
+const nameWidth = (node) => Math.max(24, shortLabel(node.name).length * NAME_WIDTH);
+
+/** Moves points apart until the names below them do not cover one another. */
+function spread(labels) {
+  for (let step = 0; step < SPREAD_STEPS; step += 1) {
+    let moved = false;
+    labels.forEach((one, index) => labels.slice(index + 1).forEach((other) => {
+      const dx = other.point.x - one.point.x;
+      const dy = other.point.y - one.point.y;
+      const [x, y] = [one.half + other.half + 8 - Math.abs(dx), POINT.above + POINT.below + 4 - Math.abs(dy)];
+      if (x <= 0 || y <= 0) return;
+      const [axis, way] = y < x ? ['y', Math.sign(dy || 1) * y / 2] : ['x', Math.sign(dx || 1) * x / 2];
+      one.point[axis] -= way;
+      other.point[axis] += way;
+      moved = true;
+    }));
+    if (!moved) return;
+  }
 }
 
 function boundsOf(points) {
@@ -130,6 +156,7 @@ export function GraphDrawing({ nodes, edges, selected, onOpen }) {
     return positions.current;
   }, [nodes, edges]);
   const [left, top, width, height] = boundsOf(points);
+  const lines = useMemo(() => placeLines(nodes, edges, points, selected), [nodes, edges, points, selected]);
   const onKey = (event, node) => {
     if (event.key === 'Enter' || event.key === ' ') onOpen(node);
     else if (event.key.startsWith('Arrow')) focusNearest(svg.current, points, node, event.key);
@@ -139,7 +166,9 @@ export function GraphDrawing({ nodes, edges, selected, onOpen }) {
   useLayoutEffect(() => scrollToNode(svg.current, selected), [points, selected]);
   return html`<div class="graph-region"><svg ref=${svg} class="graph-drawing" role="group" aria-label=${t('graph_drawing')} viewBox=${`${left} ${top} ${width} ${height}`}
     preserveAspectRatio="xMidYMid meet" style=${{ minWidth: `${Math.round(width * MIN_SCALE)}px`, minHeight: `${Math.round(height * MIN_SCALE)}px` }}>
-    ${mergeEdges(edges).map((edge) => html`<${EdgeLine} key=${edge.key} edge=${edge} points=${points} selected=${selected} />`)}
+    ${lines.map((line) => html`<line key=${line.key} class=${`edge${line.isActive ? ' edge-active' : ''}`} aria-hidden="true" x1=${line.a.x} y1=${line.a.y} x2=${line.b.x} y2=${line.b.y} />`)}
+    ${lines.map((line) => line.at && html`<g key=${line.key} aria-hidden="true" transform=${`translate(${line.at.x} ${line.at.y})`}>
+      <${LabelBack} width=${line.width} top=${-8} height=${11} /><text class="edge-label" text-anchor="middle">${line.label}</text></g>`)}
     ${nodes.map((node) => html`<${NodeMark} key=${node.id} node=${node} point=${points.get(node.id)} selected=${node.id === selected}
       onOpen=${onOpen} onKey=${onKey} />`)}</svg></div>`;
 }
@@ -166,13 +195,40 @@ function mergeEdges(edges) {
   return [...lines.values()];
 }
 
-function EdgeLine({ edge, points, selected }) {
-  const active = edge.source === selected || edge.target === selected;
-  const a = points.get(edge.target === selected ? edge.target : edge.source);
-  const b = points.get(edge.target === selected ? edge.source : edge.target);
-  const label = [...edge.relations].filter((relation) => relation !== 'contains').map((relation) => word('relation', relation)).join(', ');
-  return html`<g class=${`edge${active ? ' edge-active' : ''}`} aria-hidden="true"><line x1=${a.x} y1=${a.y} x2=${b.x} y2=${b.y} />
-    ${active && label && html`<text class="edge-label" x=${a.x + (b.x - a.x) * 0.62} y=${a.y + (b.y - a.y) * 0.62 - 3} text-anchor="middle">${label}</text>`}</g>`;
+/** Where on its line a label may stand, the best place first. */
+const LABEL_PLACES = [0.55, 0.45, 0.65, 0.35, 0.75, 0.25];
+
+const areaOf = (one, other) => Math.max(0, Math.min(one[2], other[2]) - Math.max(one[0], other[0]))
+  * Math.max(0, Math.min(one[3], other[3]) - Math.max(one[1], other[1]));
+
+/** The lines with their ends, and the labels of those at the selected point where they cover the least of the names and of one another. */
+function placeLines(nodes, edges, points, selected) {
+  const taken = nodes.map((node) => {
+    const { x, y } = points.get(node.id);
+    const half = nameWidth(node) / 2;
+    return [x - half - 6, y - POINT.above, x + half + 6, y + POINT.below];
+  });
+  return mergeEdges(edges).map((edge) => {
+    const isActive = edge.source === selected || edge.target === selected;
+    const a = points.get(edge.target === selected ? edge.target : edge.source);
+    const b = points.get(edge.target === selected ? edge.source : edge.target);
+    const label = [...edge.relations].filter((relation) => relation !== 'contains').map((relation) => word('relation', relation)).join(', ');
+    if (!isActive || !label) return { ...edge, isActive, a, b };
+    const width = label.length * LABEL_WIDTH;
+    const places = LABEL_PLACES.map((part) => {
+      const at = { x: a.x + (b.x - a.x) * part, y: a.y + (b.y - a.y) * part };
+      const box = [at.x - width / 2, at.y - 8, at.x + width / 2, at.y + 3];
+      return { at, box, cost: taken.reduce((sum, other) => sum + areaOf(box, other), 0) };
+    });
+    const best = places.reduce((one, other) => (other.cost < one.cost ? other : one));
+    taken.push(best.box);
+    return { ...edge, isActive, a, b, label, width, at: best.at };
+  });
+}
+
+/** The ground of a label, which hides the lines behind it. */
+function LabelBack({ width, top, height }) {
+  return html`<rect class="label-back" x=${-width / 2 - 2} y=${top} width=${width + 4} height=${height} rx="3" />`;
 }
 
 function NodeMark({ node, point, selected, onOpen, onKey }) {
@@ -181,6 +237,7 @@ function NodeMark({ node, point, selected, onOpen, onKey }) {
   return html`<g class=${`node ${typeClass(node.type)}${selected ? ' node-selected' : ''}`} role="button" tabindex="0" data-node=${node.id} aria-pressed=${String(selected)}
     transform=${`translate(${point.x} ${point.y})`} onClick=${() => onOpen(node)} onKeyDown=${(event) => onKey(event, node)}>
     <title>${label}</title>
+    <${LabelBack} width=${nameWidth(node)} top=${14} height=${24} />
     <circle class="node-target" r="16" /><circle class="node-dot" r=${selected ? 11 : 8} />
     ${!node.expanded && html`<path class="node-plus" d="M-3 0h6M0 -3v6" />`}
     <text class="node-name" aria-hidden="true" y="24" text-anchor="middle">${shortLabel(node.name)}</text>

@@ -6,7 +6,7 @@ import { Button, Dialog, Form, Message, formatDate, visibleText } from './compon
 import { activeFilters } from './facets.js';
 import { useAction, useLoad } from './hooks.js';
 
-const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'sort', 'similar'];
+const SAVED_PARAMS = ['q', 'ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'sort', 'similar', 'plain'];
 
 /** The part of the address that makes up a search, as the text that is kept. */
 export function searchString(params) {

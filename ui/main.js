@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
 import { addressOf, get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
-import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, formatNumber } from './components.js';
+import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, focusAll, formatNumber } from './components.js';
 import { useAction, useKeys } from './hooks.js';
 import { SearchView } from './search.js';
 
@@ -159,11 +159,8 @@ function StatusBadge({ status, navigate }) {
     <span class="badge-dot" aria-hidden="true"></span>${text}<//>`;
 }
 
-function Navigation({ place, navigate, status, onHelp }) {
-  // From another view, "Search" leads back to the search that was left.
-  const lastSearch = useRef({});
-  if (place.path === '/ui/') lastSearch.current = place.params;
-  const paramsOf = (path) => (path === '/ui/' && place.path !== '/ui/' ? lastSearch.current : {});
+function Navigation({ place, navigate, lastSearch, status, onHelp }) {
+  const paramsOf = (path) => (path === '/ui/' && place.path !== '/ui/' ? lastSearch : {});
   return html`<header class="topbar">
     <${Link} class="brand" path="/ui/" navigate=${navigate}>
       <span class="brand-mark" aria-hidden="true"><${Icon} name="search" size=${14} /></span>vic<//>
@@ -238,12 +235,15 @@ function App() {
   const status = useStatus(session, ended);
   const [help, setHelp] = useState(false);
   const openHelp = useCallback(() => setHelp(true), []);
+  // From another view, "Search" and a preview lead back to the search that was left.
+  const lastSearch = useRef({});
+  if (place.path === '/ui/') lastSearch.current = place.params;
   const focusSearch = useCallback(() => {
-    if (!document.getElementById('search-box')) navigate('/ui/', {});
+    if (!document.getElementById('search-box')) navigate('/ui/', lastSearch.current);
     // The search view may have to be rendered first.
-    setTimeout(() => document.getElementById('search-box')?.select(), 30);
+    setTimeout(() => focusAll(document.getElementById('search-box')), 30);
   }, [navigate]);
-  const openPreview = useCallback((target) => navigate('/ui/', previewParams(target)), [navigate]);
+  const openPreview = useCallback((target) => navigate('/ui/', { ...lastSearch.current, ...previewParams(target) }), [navigate]);
   // The help and the search box can be reached from every view.
   const keys = { '?': openHelp, '/': focusSearch };
   useKeys((key) => { keys[key]?.(); return key in keys; }, [openHelp, focusSearch]);
@@ -253,7 +253,7 @@ function App() {
   if (!session) return html`<${DaemonBanner} /><${LoginPage} accept=${accept} error=${error} />`;
   const props = { session, navigate, openPreview, params: place.params, status };
   return html`<a class="skip-link" href="#main" onClick=${skipToMain}>${t('skip_to_content')}</a>
-    <${Navigation} place=${place} navigate=${navigate} status=${status} onHelp=${openHelp} />
+    <${Navigation} place=${place} navigate=${navigate} lastSearch=${lastSearch.current} status=${status} onHelp=${openHelp} />
     <${DaemonBanner} />
     ${VIEWS[place.path] ? html`<${LazyView} path=${place.path} ...${props} />` : html`<${SearchView} ...${props} />`}
     ${help && html`<${HelpDialog} onClose=${() => setHelp(false)} />`}

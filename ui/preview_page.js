@@ -97,12 +97,12 @@ export function PageView({ path, target, find, asText, registerMore }) {
   const pages = info?.pages || 1;
   return html`<div class="page-view">
     <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
-    ${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`}
     ${!showText && !info && html`<${Loading} />`}
     ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${data.key === key} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}
-    ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore} />`}
+    ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore}
+      notice=${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`} />`}
   </div>`;
 }

@@ -4,7 +4,7 @@ import { post } from './api.js';
 import { t } from './i18n.js';
 import { Button, Loading, Marked, Message, ReadError, formatNumber, visibleText } from './components.js';
 import { useLoad } from './hooks.js';
-import { useRegisterMore, useTextMarks } from './preview_text.js';
+import { BlocksView, useRegisterMore, useTextMarks } from './preview_text.js';
 
 const FIRST_ROWS = 200;
 const MAX_ROWS = 1000;
@@ -81,6 +81,8 @@ export function TableView({ path, target, find, registerMore }) {
   const canGrow = data?.truncated && limit < MAX_ROWS && !loading;
   const loadMore = canGrow ? () => setChoice({ ...choice, limit: MAX_ROWS }) : null;
   useRegisterMore(registerMore, loadMore);
+  // A sheet may hold no table; a file that has gone gives the same error as text.
+  if (error?.status === 404) return html`<${BlocksView} path=${path} target=${target} find=${find} registerMore=${registerMore} />`;
   if (error) return html`<${ReadError} error=${error} />`;
   if (!data) return html`<${Loading} />`;
   return html`<div class="table-view">

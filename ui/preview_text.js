@@ -188,13 +188,13 @@ function BlockList({ blocks, target, rangesOf }) {
   });
 }
 
-/** The text of a file, or of one of its pages, as blocks. */
-export function BlocksView({ path, page, target, find, registerMore }) {
+/** The text of a file, or of one of its pages, as blocks. `notice` stands above a text that could be read. */
+export function BlocksView({ path, page, target, find, registerMore, notice }) {
   const [state, loadMore] = useBlocks(path, target, page);
   const rangesOf = useTextMarks(find, target.query, state.blocks.map((block) => block.text));
   useRegisterMore(registerMore, loadMore);
   return html`<div class="document">
-    ${state.error && html`<${ReadError} error=${state.error} />`}
+    ${state.error ? html`<${ReadError} error=${state.error} />` : !state.loading && notice}
     ${state.problems.map((problem) => html`<${Message} key=${problem} kind="warning" text=${problem} />`)}
     <${BlockList} blocks=${state.blocks} target=${target} rangesOf=${rangesOf} />
     ${!state.loading && !state.error && !state.blocks.length && html`<p class="muted">${t('no_text')}</p>`}

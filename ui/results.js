@@ -73,7 +73,13 @@ function Passage({ text, ranges, className }) {
   return html`<div class=${className}><${Marked} ...${shown} /></div>`;
 }
 
-function HitHead({ hit, rangesOf }) {
+/** Subject and sender of a mail, if the daemon tells them. */
+function MailLine({ title, author }) {
+  const parts = [title, author].flat().filter(Boolean);
+  return parts.length > 0 && html`<div class="hit-mail"><bdi>${visibleText(parts.join(' \u00b7 '), true)}</bdi></div>`;
+}
+
+function HitHead({ hit, path, rangesOf }) {
   const { metadata } = hit;
   const place = placeText(metadata.anchor);
   return html`<div class="hit-head">
@@ -82,7 +88,8 @@ function HitHead({ hit, rangesOf }) {
       ${isUnread({ metadata }) && html`<${UnreadTag} ...${metadata} />`}
       ${['moved', 'changed'].includes(metadata.citation) && html`<span class="tag">${t(`citation_${metadata.citation}`)}</span>`}
     </div>
-    <div class="hit-facts"><span class="hit-path"><${Marked} text=${hit.path} ranges=${rangesOf(hit.path)} oneLine /></span>
+    ${metadata.kind === 'mail' && html`<${MailLine} ...${metadata} />`}
+    <div class="hit-facts"><span class="hit-path"><${Marked} text=${path} ranges=${rangesOf(path)} oneLine /></span>
       <span title=${metadata.mail_date && t('mail_date_title')}>${dateText(metadata)}</span><span>${formatBytes(metadata.size)}</span></div>`;
 }
 
@@ -92,21 +99,42 @@ function UnreadTag({ state, reason }) {
   return html`<span class="tag" title=${explanation}>${t(`unread_${state}`)}${reason && `: ${name}`}</span>`;
 }
 
-/** The reason of a hit in words, with the tier that found it. */
+/** The facts of a reasoning, and the texts that tell them in plain words; a fact without one stays as it is. */
+const FACTS = [
+  [/^0 of \d+ words$/, 'why_no_word'],
+  [/^(\d+) of (\d+) words \((.*)\)$/, 'why_words'],
+  [/^\d+ of \d+ words in the file's name \((.*)\)$/, 'why_name'],
+  [/^the name holds (.*)$/, 'why_name'],
+  [/^keyword rank (\d+)$/, 'why_keyword'],
+  [/^similarity [\d.]+, rank (\d+)$/, 'why_meaning'],
+  [/^similarity ([\d.]+)/, 'why_similarity'],
+  [/^meets the filter: (.*)$/, 'why_filter'],
+  [/^passage verified/, 'why_verified'],
+  [/^(\d+) other files are/, 'why_copies'],
+  [/^not in the index/, 'why_unread'],
+];
+
+function plainFact(fact) {
+  const [pattern, key] = FACTS.find(([regex]) => regex.test(fact)) || [];
+  return pattern ? t(key, { ...pattern.exec(fact) }) : fact;
+}
+
+/** The reason of a hit in plain words. Its title has the technical form. */
 function Why({ hit }) {
-  return html`<div class="hit-why"><span class="tag" title=${t(`tier_${hit.tier}`)}>${hit.tier}</span>
-    ${hit.score !== null && html`<span>${formatNumber(hit.score, 3)}</span>`}
-    <bdi>${visibleText(hit.reasoning || t('why_none'))}</bdi>
+  const facts = hit.reasoning ? hit.reasoning.split('; ').map(plainFact).join('; ') : t('why_none');
+  const technical = [hit.tier, hit.score !== null && formatNumber(hit.score, 3), hit.reasoning].filter(Boolean).join(', ');
+  return html`<div class="hit-why" title=${visibleText(technical)}><span class="tag">${t(`tier_${hit.tier}`)}</span>
+    <bdi>${visibleText(facts)}</bdi>
     ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>`;
 }
 
-function Hit({ hit, index, total, selected, showWhy, rangesOf }) {
+function Hit({ hit, path, index, total, selected, showWhy, rangesOf }) {
   const windows = hit.metadata.windows || [];
   return html`<div role="option" id=${`hit-${index}`} aria-selected=${String(selected)} aria-posinset=${index + 1} aria-setsize=${total}
     class=${`hit${selected ? ' hit-selected' : ''}${hit.metadata.weak ? ' hit-is-weak' : ''}`}>
     <span class=${`hit-icon kind-${hit.metadata.kind}`}><${Icon} name=${kindIcon(hit.metadata.kind)} size=${18} /></span>
     <div class="hit-body">
-      <${HitHead} hit=${hit} rangesOf=${rangesOf} />
+      <${HitHead} hit=${hit} path=${path} rangesOf=${rangesOf} />
       ${hit.excerpt && html`<${Passage} className="hit-passage" text=${hit.excerpt} ranges=${rangesOf(hit.excerpt)} />`}
       ${windows.slice(0, SHOWN_WINDOWS).map((item, number) => html`<div key=${number} class="hit-window" data-window=${number}>
         <span class="hit-window-place"><bdi>${visibleText(item.place || placeText(item.anchor), true)}</bdi></span>
@@ -117,9 +145,9 @@ function Hit({ hit, index, total, selected, showWhy, rangesOf }) {
 }
 
 /** The texts of the rendered hits that may hold marks. */
-function markedTexts(hits, [first, last]) {
+function markedTexts(hits, pathOf, [first, last]) {
   return hits.slice(first, last + 1).flatMap((hit) => [
-    hit.metadata.name, hit.path, hit.excerpt,
+    hit.metadata.name, pathOf(hit), hit.excerpt,
     ...(hit.metadata.windows || []).slice(0, SHOWN_WINDOWS).map((item) => item.excerpt),
   ]);
 }
@@ -128,6 +156,7 @@ function markedTexts(hits, [first, last]) {
  * The result list.
  * @param {object} props
  * @param {object[]} props.hits in the order in which they are shown
+ * @param {(hit: object) => string} props.pathOf the path that is shown
  * @param {number} props.total of all hits, loaded or not
  * @param {string} props.query whose words are marked
  * @param {boolean} props.isBegun whether the last word of the query is still being typed
@@ -139,11 +168,11 @@ function markedTexts(hits, [first, last]) {
  * @param {string} props.resetKey changes with the request, and brings the list back to its top
  * @param {any} props.header scrolls above the hits
  */
-export function Results({ hits, total, query, isBegun, selected, onSelect, showWhy, onKeyDown, onNearEnd, resetKey, header }) {
+export function Results({ hits, pathOf, total, query, isBegun, selected, onSelect, showWhy, onKeyDown, onNearEnd, resetKey, header }) {
   const [newestRange, setRange] = useState([0, 12]);
   // Rows that fly by need no marks.
   const range = useDebounce(newestRange, MARKS_DELAY_MS);
-  const rangesOf = useMarks(query, markedTexts(hits, range), isBegun);
+  const rangesOf = useMarks(query, markedTexts(hits, pathOf, range), isBegun);
   const onRange = useCallback((first, last) => setRange([first, last]), []);
   const onClick = (event) => {
     const row = event.target.closest('[data-index]');
@@ -151,7 +180,7 @@ export function Results({ hits, total, query, isBegun, selected, onSelect, showW
     const passage = event.target.closest('[data-window]');
     onSelect(Number(row.dataset.index), { window: passage ? Number(passage.dataset.window) : undefined, open: true });
   };
-  const renderItem = (index) => html`<${Hit} hit=${hits[index]} index=${index} total=${total} selected=${index === selected}
+  const renderItem = (index) => html`<${Hit} hit=${hits[index]} path=${pathOf(hits[index])} index=${index} total=${total} selected=${index === selected}
     showWhy=${showWhy && index === selected} rangesOf=${rangesOf} />`;
   const listProps = hits.length ? {
     id: 'results', role: 'listbox', tabindex: 0, 'aria-label': t('results_label'), onClick, onKeyDown,

@@ -1,9 +1,9 @@
 /** The search view: search box, filters, answer, results and preview. */
 import { html, useCallback, useEffect, useMemo, useRef, useState } from './vendor/preact-htm.js';
 import { t, tn } from './i18n.js';
-import { Button, Icon, Link, Message, formatNumber, visibleText } from './components.js';
+import { Button, Icon, Link, Message, focusAll, formatNumber, visibleText } from './components.js';
 import { useDebounce, useMediaQuery } from './hooks.js';
-import { ActiveFilters, Facets, useCounts } from './facets.js';
+import { ActiveFilters, Facets, shownPath, useCounts } from './facets.js';
 import { Results, hitKey, isUnread } from './results.js';
 import { Answer } from './answer.js';
 import { HistoryDialog, SavedSearches, searchString, useSearches } from './history.js';
@@ -38,11 +38,11 @@ function useQuery(params, navigate) {
   const type = (next) => {
     writtenRef.current = next;
     setText(next);
-    navigate('/ui/', { ...withoutFile(params), q: next, hit: '', similar: '' }, { replace: true });
+    navigate('/ui/', { ...withoutFile(params), q: next, hit: '', similar: '', plain: '' }, { replace: true });
   };
   const submit = (next = text) => {
-    const nextParams = { ...withoutFile(params), q: next, hit: '', similar: '' };
-    if (submittedParamsRef.current.q !== next) {
+    const nextParams = { ...withoutFile(params), q: next, hit: '', similar: '', plain: next === params.q ? params.plain : '' };
+    if (submittedParamsRef.current.q !== next || params.similar) {
       navigate('/ui/', submittedParamsRef.current, { replace: true });
       navigate('/ui/', nextParams);
     }
@@ -89,7 +89,7 @@ function SearchBox({ query, onSubmit, onListKey, onClose, selected, loading }) {
   const { completions, ask, clear } = useCompletions();
   const [active, setActive] = useState(-1);
   const inputRef = useRef(null);
-  useEffect(() => { if (matchMedia('(min-width: 700px)').matches) inputRef.current.focus(); }, []);
+  useEffect(() => { if (matchMedia('(min-width: 700px)').matches) focusAll(inputRef.current); }, []);
   const pick = (item) => {
     const next = query.text.slice(0, completions.from) + item.insert + query.text.slice(completions.to);
     query.type(next);
@@ -178,7 +178,7 @@ function ResultHeader({ state, request, searches, status, onQuote, navigate, ret
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
-    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} onOpen=${onQuote} />`}
+    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
     ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
@@ -229,13 +229,15 @@ export function SearchView({ session, navigate, params, status }) {
   const [place, setPlace] = useState(null);
   const query = useQuery(params, navigate);
   const searches = useSearches(session);
-  const request = requestOf(query.text, params, query.isTyping);
+  const request = requestOf(query.text, params, query.isTyping, status?.privacy_mode || 'local_only');
   const [state, loadMore, retry] = useResults(request, session);
   // Before a search, the filters count all files.
   const hasFacets = request.source !== 'similar';
   const { counts, error: countsError } = useCounts(
     { query: request.query || '', filters: request.filters, warehouse_root: request.root || null },
     hasFacets, session);
+  const roots = useMemo(() => (status?.roots || []).map((root) => root.path), [status]);
+  const pathOf = useCallback((hit) => shownPath(hit.metadata.root, hit.path, roots), [roots]);
   const sort = SORT_NAMES.includes(params.sort) ? params.sort : 'relevance';
   const hits = useMemo(() => sortHits(state.hits, sort), [state.hits, sort]);
   const selection = useSelection(hits, `${state.key} ${sort}`, params, request.source !== 'recent');
@@ -308,12 +310,13 @@ export function SearchView({ session, navigate, params, status }) {
       focusById('preview');
     } else if (event.key === ' ') isWide ? setPreviewOpen(!previewOpen) : setOverlayOpen(!overlayOpen);
     else if (event.key === 'w') setShowWhy(!showWhy);
-    else if (event.key === 'Escape') close() && document.getElementById('search-box').select();
+    else if (event.key === 'Escape') close() && focusAll(document.getElementById('search-box'));
     else return;
     event.preventDefault();
   };
   const openFolder = (folder) => navigate('/ui/', { under: folder });
-  const openSimilar = (path) => navigate('/ui/', { similar: path });
+  // The question stays in the address: without the chip of the similar file, its results are back.
+  const openSimilar = (path) => setParams({ hit: '', similar: path });
   const previewShown = target && (isWide ? previewOpen : overlayOpen);
   const closePreview = () => {
     if (params.file) navigate('/ui/', withoutFile(params));
@@ -333,13 +336,13 @@ export function SearchView({ session, navigate, params, status }) {
   return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_label')}</h1>
     <div class="search-bar">
       <${SearchBox} query=${query} onSubmit=${submit} onListKey=${onMoveKey} onClose=${close} selected=${selected} loading=${state.loading} />
-      <${ActiveFilters} params=${params} onChange=${(changes) => setParams({ hit: '', ...changes })} /></div>
+      <${ActiveFilters} params=${params} roots=${roots} plan=${state.plan} filters=${request.filters} onChange=${(changes) => setParams({ hit: '', ...changes })} /></div>
     <div class=${layout}>
-      ${facetsShown && html`<${Facets} counts=${counts} error=${countsError} params=${params} onChange=${(changes) => setParams({ hit: '', ...changes })} />`}
+      ${facetsShown && html`<${Facets} counts=${counts} error=${countsError} params=${params} roots=${roots} onChange=${(changes) => setParams({ hit: '', ...changes })} />`}
       <section class="result-pane" aria-label=${t('results_label')}>
         <${Toolbar} state=${state} counts=${counts} request=${request} sort=${sort} setParams=${setParams} toggles=${toggles}
           onHistory=${() => setHistoryOpen(true)} />
-        <${Results} hits=${hits} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
+        <${Results} hits=${hits} pathOf=${pathOf} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
           onKeyDown=${onListKey} onNearEnd=${loadMore} resetKey=${`${state.key} ${sort}`}
           header=${html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} onQuote=${openQuote}
             navigate=${navigate} retry=${retry} />`} />

@@ -11,19 +11,21 @@ const FILE_PAGE = 500;
 const RECENT_FILES = 20;
 
 const EMPTY = {
-  hits: [], total: null, answer: null, warnings: [], latency: null, error: null, loading: false, source: 'search', done: true, key: '', query: '', wordsOnly: false,
+  hits: [], total: null, answer: null, plan: null, warnings: [], latency: null, error: null, loading: false, source: 'search', done: true, key: '', query: '', wordsOnly: false,
 };
 
 /**
  * The request that the address and the text of the box stand for.
  * `source` says what answers: `search`, `similar`, `files` (a list by metadata) or `recent` (the start page).
  */
-export function requestOf(text, params, isTyping) {
+export function requestOf(text, params, isTyping, privacyMode) {
   const query = text.trim();
   const filters = filtersOf(params);
   const root = params.under || null;
-  if (params.similar) return { source: 'similar', path: params.similar, filters };
-  if (query) return { source: 'search', query, filters, root, wordsOnly: isTyping };
+  if (params.similar) return { source: 'similar', path: params.similar, filters, root };
+  // A plan of the page takes every word as one to search for, where the daemon would take some as a filter.
+  const plan = params.plain ? { intent: 'search', raw_user_text: query, l1_query_text: query, privacy_mode: privacyMode } : undefined;
+  if (query) return { source: 'search', query, filters, root, plan, wordsOnly: isTyping };
   if (filters || root) return { source: 'files', filters, root };
   return { source: 'recent' };
 }
@@ -35,22 +37,22 @@ async function loadFirst(request, signal) {
   if (source === 'recent') return loadFiles({}, 0, RECENT_FILES, signal);
   const limit = PARTS[0];
   if (source === 'similar') {
-    const answer = await post('/v1/similar', { path: request.path, limit, filters }, { signal });
+    const answer = await post('/v1/similar', { path: request.path, limit, filters, warehouse_root: request.root }, { signal });
     return fromAnswer(answer, limit);
   }
-  const body = { query: request.query, limit, filters, warehouse_root: request.root };
+  const body = { query: request.query, plan: request.plan, limit, filters, warehouse_root: request.root };
   if (request.wordsOnly) return fromAnswer(await post('/v1/search', { ...body, words_only: true }, { signal }), limit);
   const answer = await post('/v1/ask', { ...body, explain: true }, { signal });
   if (answer.query_plan.intent !== 'list') return fromAnswer(answer, limit);
   // A question for a list ("pdf files from 2026") has no ranking: all its files can be paged through.
   const listRequest = { filters: { ...answer.query_plan.l0_filters, ...filters }, root: request.root };
   const files = await loadFiles(listRequest, 0, FILE_PAGE, signal);
-  return { ...files, listRequest, answer: answer.answer, warnings: answer.warnings };
+  return { ...files, listRequest, plan: answer.query_plan, answer: answer.answer, warnings: answer.warnings };
 }
 
 function fromAnswer(answer, limit) {
   return {
-    hits: answer.hits, source: 'search', answer: answer.answer ?? null, warnings: answer.warnings || [],
+    hits: answer.hits, source: 'search', plan: answer.query_plan, answer: answer.answer ?? null, warnings: answer.warnings || [],
     latency: answer.stats?.latency_ms ?? null, done: answer.hits.length < limit, ranked: limit, total: answer.hits.length < limit ? answer.hits.length : null,
   };
 }
@@ -72,11 +74,11 @@ async function loadNext(request, state, signal) {
     return { hits: [...state.hits, ...next.hits], done: next.done };
   }
   const limit = PARTS[PARTS.findIndex((_, at) => sumBefore(at) === state.ranked)];
-  const part = { limit, offset: state.ranked, filters: request.filters };
+  const part = { limit, offset: state.ranked, filters: request.filters, warehouse_root: request.root };
   const path = request.source === 'similar' ? '/v1/similar' : '/v1/search';
   const body = request.source === 'similar'
     ? { ...part, path: request.path }
-    : { ...part, query: request.query, warehouse_root: request.root, words_only: request.wordsOnly || undefined };
+    : { ...part, query: request.query, plan: request.plan, words_only: request.wordsOnly || undefined };
   const answer = await post(path, body, { signal });
   // Files that changed since the first part may come twice.
   const known = new Set(state.hits.map(hitKey));

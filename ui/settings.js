@@ -24,17 +24,17 @@ const PARTS = [
   { name: 'page', Part: PagePart },
 ];
 
-/** The view at `/ui/settings?section=NAME`. */
+/** The view at `/ui/settings?section=NAME`. With `show=left_out`, the folders show at once what is left out. */
 export function SettingsView({ session, navigate, params, status }) {
   const parts = PARTS.filter((part) => session.owner || !part.owner);
   const shown = parts.find((part) => part.name === params?.section) || parts[0];
   return html`<div class="page"><h1>${t('nav_settings')}</h1><div class="settings-layout">
     <nav class="side-nav" aria-label=${t('settings_sections')}>${parts.map(({ name }) => html`<${Link} key=${name} path="/ui/settings" params=${{ section: name }}
       navigate=${navigate} aria-current=${name === shown.name ? 'page' : undefined}>${t(`settings_${name}`)}<//>`)}</nav>
-    <div><${shown.Part} key=${shown.name} session=${session} navigate=${navigate} status=${status} /></div></div></div>`;
+    <div><${shown.Part} key=${shown.name} session=${session} params=${params} navigate=${navigate} status=${status} /></div></div></div>`;
 }
 
-function FoldersPart({ session, navigate }) {
+function FoldersPart({ session, params, navigate }) {
   const roots = useGet('/v1/roots');
   const settings = useSettings(session);
   const [adding, setAdding] = useState(false);
@@ -43,27 +43,27 @@ function FoldersPart({ session, navigate }) {
     <${LoadState} request=${roots} />
     ${session.folders && html`<p class="muted">${t('scoped_explain')}</p>`}
     ${roots.data && list.length === 0 && html`<p>${t('no_folders_yet')}</p>`}
-    <ul class="folder-cards">${list.map((root) => html`<${RootCard} key=${root.path} root=${root} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
+    <ul class="folder-cards">${list.map((root) => html`<${RootCard} key=${root.path} root=${root} open=${params?.show === 'left_out'} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
     ${adding && html`<${AddFolderDialog} settings=${settings} navigate=${navigate} onClose=${() => { setAdding(false); roots.reload(); }} />`}
   <//>`;
 }
 
-function RootCard({ root, owner, settings, onChange }) {
+function RootCard({ root, open, owner, settings, onChange }) {
   const [removing, setRemoving] = useState(false);
   return html`<li class="folder-card"><div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${root.path} /></strong>
       ${!root.available && html`<${Badge} kind="bad">${t('root_unavailable_short')}<//>`}
       ${owner && html`<${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
     ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}
-    ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')}>${() => html`<${RootPatterns} root=${root} settings=${settings} />`}<//>`}
+    ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')} open=${open}>${() => html`<${RootPatterns} root=${root} settings=${settings} />`}<//>`}
     ${removing && html`<${ConfirmDialog} title=${t('folder_remove_title')} confirmLabel=${t('remove')} onClose=${() => setRemoving(false)}
       action=${async () => { await post('/v1/roots/remove', { path: root.path }); onChange(); }}>
       <p><${PathText} path=${root.path} /></p><p>${t('folder_remove_explain')}</p><//>`}</li>`;
 }
 
 function RootPatterns({ root, settings }) {
-  const { patterns, setPatterns, changed, save, editable } = usePatterns(settings);
+  const { saved, patterns, setPatterns, changed, save, editable } = usePatterns(settings);
   const { run, busy, error } = useAction();
-  return html`<${FolderCheck} path=${root.path} patterns=${patterns} onPatterns=${setPatterns} />
+  return html`<${FolderCheck} path=${root.path} patterns=${patterns} onPatterns=${setPatterns} saved=${saved} />
     ${error && html`<${Message} error=${error} actions=${error.field === 'value_before' && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
     ${editable ? html`<div class="button-row"><${Button} variant="primary" disabled=${busy || !changed} onClick=${() => run(async () => { await save(); toast(t('saved')); })}>
       ${t('ignore_save')}<//><span class="hint">${t('ignore_save_explain')}</span></div>` : html`<p class="hint">${t('setting_not_editable')}</p>`}`;
@@ -80,7 +80,7 @@ function AddFolderDialog({ settings, onClose, navigate }) {
     navigate('/ui/status', {});
   });
   return html`<${Dialog} title=${t('folder_add')} onClose=${onClose} class="wide-dialog">
-    ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} />`}
+    ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} autofocus />`}
     ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} />
       <${Message} error=${error} />
       <div class="button-row"><${Button} icon="left" onClick=${() => setPath(null)}>${t('back')}<//>
@@ -201,7 +201,7 @@ function NewKeyForm({ onCreated }) {
       <div><${Button} icon="folder" onClick=${() => setChoosing(true)}>${t('setup_choose')}<//></div></div>
     <${Message} error=${error} />
     <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.folders.length}>${t('key_create')}<//></div>
-    ${choosing && html`<${Dialog} title=${t('key_folders')} onClose=${() => setChoosing(false)} class="wide-dialog"><${FolderChooser} chooseLabel=${t('setup_choose')}
+    ${choosing && html`<${Dialog} title=${t('key_folders')} onClose=${() => setChoosing(false)} class="wide-dialog"><${FolderChooser} chooseLabel=${t('setup_choose')} offersRoots autofocus
       onChoose=${(path) => { setChoosing(false); change({ folders: form.folders.includes(path) ? form.folders : [...form.folders, path] }); }} /><//>`}
   <//>`;
 }

@@ -1,8 +1,8 @@
 /** The status view: how much of the files can be searched, why others cannot, running work, problems and health. */
-import { html, useState, useEffect, useCallback, useRef } from './vendor/preact-htm.js';
+import { html, useState, useEffect, useCallback, useMemo, useRef } from './vendor/preact-htm.js';
 import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Form, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
+import { Button, Form, Link, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
 import {
   Command, DataTable, Disclosure, Facts, JobProgress, LoadState, PathText, Section, Select, SentenceWithCommands, StateTag, TextField,
   formatDuration, languageName,
@@ -59,7 +59,7 @@ function CoverageSection({ status, showReasons, openPreview }) {
       class=${`part-${part}`} style=${{ flexGrow: coverage[part] }}></span>`)}</div>
     <ul class="legend">${COVERAGE_PARTS.map((part) => html`<li key=${part}><span class=${`swatch part-${part}`} aria-hidden="true"></span>
       ${t(`state_name_${part}`)} <strong class="numbers">${formatNumber(coverage[part])}</strong></li>`)}
-      <li>${t('awaiting_vectors')} <strong class="numbers">${formatNumber(coverage.awaiting_vectors)}</strong></li></ul>
+      ${coverage.awaiting_vectors > 0 && html`<li>${t('awaiting_vectors')} <strong class="numbers">${formatNumber(coverage.awaiting_vectors)}</strong></li>`}</ul>
     ${coverage.awaiting_vectors > 0 && html`<p class="hint">${t('awaiting_vectors_explain')}</p>`}
     ${upkeep?.unread_pictures > 0 && html`<p class="hint">${tn('unread_pictures', upkeep.unread_pictures)}</p>`}
     <${ReasonList} coverage=${coverage} isWanted=${showReasons} openPreview=${openPreview} />
@@ -125,20 +125,34 @@ function ReasonCell({ file }) {
   return html`<strong>${name}.</strong> ${explanation} ${file.detail && html`<bdi class="muted">${visibleText(file.detail)}</bdi>`}`;
 }
 
+/** What the daemon says about a path that it does not know, such as the rule that leaves the file out. */
+async function explainPath(path) {
+  try {
+    await post('/v1/read', { path });
+  } catch (error) {
+    if (error.status === 404) return error;
+  }
+  return null;
+}
+
 function MissingFileSection({ openPreview }) {
   const [words, setWords] = useState('');
   const [answer, setAnswer] = useState(null);
   const { run, busy, error } = useAction();
-  const look = () => {
-    run(async () => setAnswer(await post('/v1/files', { words: words.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES })));
-  };
+  const look = () => run(async () => {
+    const isPath = words.includes('/');
+    const name = isPath ? words.split('/').pop() : words;
+    const found = await post('/v1/files', { words: name.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES });
+    setAnswer({ ...found, unknown: isPath ? await explainPath(words.trim()) : null });
+  });
   return html`<${Section} title=${t('missing_title')}>
     <${Form} class="inline-form" onSubmit=${look}>
       <${TextField} type="search" label=${t('missing_label')} hint=${t('missing_hint')} value=${words} onInput=${setWords} />
       <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//><//>
     <${Message} error=${error} />
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
-    <div role="status">${answer && (answer.total === 0 ? html`<p>${t('missing_unknown')}</p>`
+    ${answer?.unknown && html`<${Message} kind="warning" error=${answer.unknown} />`}
+    <div role="status">${answer && (answer.total === 0 ? !answer.unknown && html`<p>${t('missing_unknown')} <${Link} path="/ui/settings" params=${{ section: 'folders', show: 'left_out' }}>${t('missing_folders')}<//></p>`
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
     <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} withReason />
   <//>`;
@@ -214,6 +228,17 @@ function watchText(watch) {
   return parts.join(' · ');
 }
 
+/** How long the daemon runs, counted on from when its status came. */
+function Uptime({ seconds }) {
+  const start = useMemo(() => Date.now() - seconds * 1000, [seconds]);
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return formatDuration(Math.max(now - start, seconds * 1000) / 1000);
+}
+
 function HealthSection({ status }) {
   const mebibytes = (value) => formatBytes(value * 1024 * 1024);
   const languages = Object.entries(status.languages || {}).sort((one, other) => other[1] - one[1])
@@ -231,7 +256,7 @@ function HealthSection({ status }) {
       [t('health_polled'), status.watch?.polled?.map((path) => html`<${PathText} key=${path} path=${path} /> `)],
       [t('settings_privacy'), word('privacy', status.privacy_mode).split('|')[0]],
       [t('health_data_dir'), html`<${PathText} path=${status.data_dir} />`],
-      [t('health_uptime'), formatDuration(status.uptime_seconds)],
+      [t('health_uptime'), html`<${Uptime} seconds=${status.uptime_seconds} />`],
       [t('health_version'), visibleText(status.version)],
     ].filter(([, value]) => !Array.isArray(value) || value.length > 0)} />
     ${status.memory_caps?.length > 0 && html`<${Disclosure} title=${t('health_caps')}><${Facts}

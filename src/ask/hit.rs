@@ -9,7 +9,7 @@ use crate::ask::citation::CitationStatus;
 use crate::ask::fuse::FusedFile;
 use crate::ask::question::Question;
 use crate::ask::{excerpt, fuse};
-use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, display_path, display_relative};
+use crate::model::{Anchor, Chunk, FileRecord, FileState, L0Filters, SearchHit, Tier, display_path, display_relative};
 
 /// A hit, with the data from which the answer and its summary are built.
 #[derive(Clone, Debug)]
@@ -162,10 +162,12 @@ fn file_metadata(record: &FileRecord) -> Map<String, Value> {
         "kind": record.kind,
         "media_type": record.media_type,
     });
-    match facts {
-        Value::Object(map) => map,
-        _ => Map::new(),
+    let Value::Object(mut facts) = facts else { return Map::new() };
+    if record.state != FileState::Indexed {
+        facts.insert("state".into(), json!(record.state.name()));
+        facts.extend(record.reason.map(|it| ("reason".to_string(), json!(it.name()))));
     }
+    facts
 }
 
 /// Returns the metadata of a file (the L0 fields), the location of the excerpt, and the ranks in keyword and vector search.

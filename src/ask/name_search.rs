@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::ask::asker::Asker;
 use crate::ask::excerpt;
 use crate::ask::fuse::{self, FusedFile, Weights};
-use crate::ask::hit::{self, RankedHit};
+use crate::ask::hit::{self, Evidence, RankedHit};
 use crate::ask::hit_builder::reranked_count;
 use crate::ask::question::Question;
 use crate::ask::search_legs::LEG_DEPTH;
@@ -197,7 +197,8 @@ impl Asker {
         Ok(records.iter().filter_map(hit).collect())
     }
 
-    /// Adds the matched names to the metadata and reasoning of each hit, and for mail the sent date and the attachments.
+    /// Adds the matched names to the metadata and reasoning of each hit, and for mail the subject, the sender, the sent date
+    /// and the attachments.
     pub(super) async fn annotate_names(&self, names: &NameMatches, hits: &mut [RankedHit]) -> Result<()> {
         let is_told = |it: &RankedHit| it.record.kind == FileKind::Mail || names.get(it.record.id).is_some();
         let ids: Vec<FileId> = hits.iter().filter(|it| is_told(it)).map(|it| it.record.id).collect();
@@ -239,7 +240,26 @@ fn annotate_name_match(found: &mut RankedHit, held: &[String], inside: &Contents
     append_reasoning(found, &facts);
 }
 
+/// Returns the value of a header of the message in which a passage lies, if the passage begins with the headers.
+fn mail_header(evidence: &Evidence, header: &str) -> Option<String> {
+    let (text, places) = (&evidence.chunk.text, evidence.chunk.places());
+    let mut at = 0;
+    text.split_inclusive('\n').find_map(|line| {
+        let range = at..at + line.trim_end().len();
+        at = range.start + line.len();
+        let value = line.strip_prefix(header)?.strip_prefix(": ")?.trim();
+        (places.anchor_at(range).part == evidence.anchor.part).then(|| value.to_string())
+    })
+}
+
 fn annotate_mail(found: &mut RankedHit, inside: &Contents) {
+    let header = |name| found.evidence.as_deref().and_then(|it| mail_header(it, name));
+    let (title, sender) = (header("Subject"), header("From"));
+    // A later passage of a long message lacks the headers. A file of one message has one sender.
+    let only_author = || <&[String; 1]>::try_from(inside.authors.as_slice()).ok().map(|[it]| it.clone());
+    for (key, value) in [("title", title), ("author", sender.or_else(only_author))] {
+        found.hit.metadata.extend(value.map(|it| (key.to_string(), json!(it))));
+    }
     if let Some((first, last)) = inside.sent_ns {
         let day = |it: i64| DateTime::from_timestamp_nanos(it).to_rfc3339_opts(SecondsFormat::Secs, true);
         let value = if first == last { json!(day(first)) } else { json!([day(first), day(last)]) };

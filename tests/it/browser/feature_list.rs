@@ -126,7 +126,7 @@ fn reasons(page: &Page) {
     page.browser.press(key::DOWN);
     page.script("document.getElementById('results').focus();");
     page.browser.press("w");
-    page.browser.wait_for_text(".hit-why", "keyword rank");
+    page.browser.wait_for_text(".hit-why", "by its words");
 }
 
 fn parts_of_a_hit(page: &Page) {
@@ -245,7 +245,7 @@ fn copy_and_open(page: &Page) {
 fn answer_with_quotes(page: &Page) {
     page.ask("Who keeps the spare key of the Cinder Bay hut?");
     page.browser.wait_for_text(".answer", "Answer from your files");
-    page.browser.wait_for_text(".answer", "checked");
+    page.browser.wait_for_text(".answer", "found in the file");
     page.browser.wait_for("#preview");
     page.browser.click(".quote-button");
     page.browser.wait_for_text("#preview", "opposite the church");
@@ -364,7 +364,7 @@ fn folders(page: &Page) {
     page.open("/ui/settings?section=folders");
     page.browser.wait_for_text("main", &folder.display().to_string());
     page.script("[...document.querySelectorAll('.folder-card')].find((it) => it.innerText.includes('/files')).querySelector('.disclosure-button').click();");
-    page.browser.wait_for_text(".folder-check", "Would be left out");
+    page.browser.wait_for_text(".folder-check", "Left out");
     page.browser.click(".folder-check textarea");
     page.browser.press("*.log");
     page.browser.click_named("Look again");

@@ -31,7 +31,7 @@ fn typed_words_and_whole_question_find_the_passage() {
     browser.press(key::ENTER);
     browser.wait_for(".answer");
     browser.wait_for_text(".answer", "Oswin Tarrant");
-    browser.wait_for_text(".answer", "checked");
+    browser.wait_for_text(".answer", "found in the file");
     assert!(browser.address().contains("q=Who"), "{}", browser.address());
     // A quote leads to its place in the file.
     browser.click(".quote-button");

@@ -132,6 +132,27 @@ fn outlook(subject: &str, attachment: &str) -> Vec<u8> {
 }
 
 #[test]
+fn hit_in_a_mailbox_names_subject_and_sender_of_its_message() {
+    let message = |writer: &str, text: &str| {
+        format!(
+            "From box@example.org Thu Nov 27 09:12:00 2025\nFrom: {writer} <{writer}@example.org>\n\
+             Subject: Re: The coach\nDate: Thu, 27 Nov 2025 09:12:00 +0000\n\n{text}\n\n"
+        )
+    };
+    let mailbox = [message("signe", "I bring the soup pot."), message("idris", "The harpsichord needs a seat of its own.")];
+    let world = world_with_noise(&[("coach.mbox", mailbox.concat().as_bytes()), ("broken.pdf", b"no pdf")]);
+    world.index();
+    let found = first_hit(&world, "harpsichord");
+    assert_eq!(found["path"], "coach.mbox", "{found:#}");
+    assert_eq!(found["metadata"]["title"], "Re: The coach", "{found:#}");
+    assert!(found["metadata"]["author"].as_str().unwrap().contains("idris"), "{found:#}");
+    assert_eq!(found["metadata"]["state"], serde_json::Value::Null);
+    // A file that could not be read is found by its name, and says so.
+    let broken = first_hit(&world, "broken pdf");
+    assert_eq!((&broken["metadata"]["state"], &broken["metadata"]["reason"]), (&"failed".into(), &"damaged".into()));
+}
+
+#[test]
 fn mail_uses_its_own_date_and_lists_attachments() {
     let pump = mail("ada", "Tue, 11 Mar 2025 10:00:00 +0000", "The pump", Some("valve-drawing.bin"));
     let early = mail("ada", "Mon, 6 Jan 2025 10:00:00 +0000", "The pump, again", None);
