@@ -2,7 +2,7 @@
 //! near-duplicates to the end, and checks each file on disk.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::NaiveDate;
@@ -117,7 +117,10 @@ impl Asker {
                 show_l2_evidence(&question, &mut top, &records, &chunks);
             }
             let dates = order_by_date(&question, &mut top, &records, &chunks);
-            near_duplicates::demote_copies(&mut top, &records, &chunks, question.limit);
+            // If the limit leaves space for all files, their order stays. A later part follows a part whose limit did not.
+            if top.len() > question.limit || question.is_later_part {
+                near_duplicates::demote_copies(&mut top, &records, &chunks);
+            }
             Ok(CheckedFiles {
                 is_stale: is_torn,
                 word_weights: compared.weights,
@@ -286,7 +289,7 @@ fn rerank(
     let readings: HashMap<(FileId, ChunkId), PassageWords> =
         files.iter().flat_map(passage_keys).filter_map(read).collect();
     let weights = wording.word_weights(readings.values());
-    let mut scores = HashMap::new();
+    let (mut scores, mut stubs) = (HashMap::new(), HashSet::new());
     for file in files.iter_mut() {
         let mut best = 0.0f32;
         let mut shown: Option<(f32, ChunkId)> = None;
@@ -302,11 +305,26 @@ fn rerank(
                 shown = Some((own, passage.chunk_id.clone()));
             }
         }
-        file.score = rerank::boost_score(file.score, best) * if is_stub { rerank::STUB_FACTOR } else { 1.0 };
+        file.score = rerank::boost_score(file.score, best);
+        stubs.extend(is_stub.then_some(file.file_id));
         if let Some((_, shown)) = shown {
             file.show_chunk(&shown);
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
+    demote_stubs(files, &stubs);
     RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
+}
+
+/// Moves stubs behind the other files, among the first files only: how many files are reranked depends on the limit of the
+/// question, and a stub that moved behind all of them would be in two parts of a ranking, or in none.
+fn demote_stubs(files: &mut [FusedFile], stubs: &HashSet<FileId>) {
+    const COMPARED_FILES: usize = 10;
+    let first = files.len().min(COMPARED_FILES);
+    let Some(least) = files[..first].last().map(|it| it.score) else { return };
+    let is_stub = |it: &FusedFile| stubs.contains(&it.file_id);
+    for stub in files[..first].iter_mut().filter(|it| is_stub(it)) {
+        stub.score = least.max(stub.score * rerank::STUB_FACTOR);
+    }
+    files[..first].sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| is_stub(a).cmp(&is_stub(b))));
 }

@@ -188,7 +188,7 @@ impl Asker {
 
     /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
-        let limit = HitRange::new(request.limit, request.offset)?.ranked();
+        let range = HitRange::new(request.limit, request.offset)?;
         let (explain, words_only) = (request.explain, request.words_only);
         let mut warnings = Vec::new();
         // A request may ask for a stricter privacy mode than the configuration, never for a laxer one.
@@ -224,7 +224,8 @@ impl Asker {
             terms,
             words,
             filter,
-            limit,
+            limit: range.ranked(),
+            is_later_part: range.offset > 0,
             reranked_hits,
             explain,
             words_only,

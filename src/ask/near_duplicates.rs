@@ -14,16 +14,12 @@ const SHINGLE: usize = 4;
 const MIN_COPY_SIMILARITY: f64 = 0.85;
 
 /// Moves files whose shown passage is a copy of a better file's passage behind all other files, and lists their paths in
-/// [`FusedFile::copies`] of the better file. Does nothing if the limit leaves space for all files.
+/// [`FusedFile::copies`] of the better file.
 pub(super) fn demote_copies(
     files: &mut Vec<FusedFile>,
     records: &HashMap<FileId, FileRecord>,
     chunks: &HashMap<(FileId, ChunkId), StoredChunk>,
-    limit: usize,
 ) {
-    if files.len() <= limit {
-        return;
-    }
     let mut kept: Vec<(FusedFile, Vec<u64>)> = Vec::with_capacity(files.len());
     let mut copies = Vec::new();
     for file in files.drain(..) {

@@ -29,6 +29,8 @@ pub(crate) struct Question {
     pub(crate) filter: FileFilter,
     /// Number of best hits that are ranked.
     pub(crate) limit: usize,
+    /// Whether the request wants a part of the ranking after the first.
+    pub(crate) is_later_part: bool,
     /// Number of best hits that a model reranks; 0 without one.
     pub(crate) reranked_hits: usize,
     pub(crate) explain: bool,

@@ -18,7 +18,7 @@
 //! stemming (measured), without a stemmer for each language. Words of fewer than six letters must be equal as a whole.
 //!
 //! Keyword search ranks the shortest passage with a word highest. For a question of one word, that is often a stub: a title
-//! with nothing below it. [`QuestionWords::is_stub`] finds such passages, and their files get a third of the score.
+//! with nothing below it. [`QuestionWords::is_stub`] finds such passages, and their files come after the other first files.
 
 use crate::ask::word_runs::{FirstBytes, word_key};
 use crate::ask::{excerpt, word_runs};

@@ -55,6 +55,7 @@ impl Asker {
             words: Vec::new(),
             filter: FileFilter::default(),
             limit: range.ranked(),
+            is_later_part: range.offset > 0,
             reranked_hits: 0,
             explain: false,
             words_only: false,

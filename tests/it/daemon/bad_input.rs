@@ -191,7 +191,11 @@ fn killed_busy_workers_cost_no_file() {
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let mut killed = 0;
     for _ in 0..5 {
-        std::thread::sleep(std::time::Duration::from_millis(400));
+        // Waits for progress: a file whose worker is killed twice is given up. Its second reading holds up all others.
+        let before = world.json(&["status"])["coverage"]["indexed"].as_u64().unwrap();
+        world.wait_until("more files are indexed", std::time::Duration::from_secs(60), |it| {
+            it.json(&["status"])["coverage"]["indexed"].as_u64().unwrap() >= (before + 10).min(200)
+        });
         for worker in workers(world.pid()) {
             killed += u32::from(Command::new("kill").args(["-KILL", &worker.to_string()]).status().unwrap().success());
         }

@@ -139,8 +139,9 @@ fn hit_in_a_mailbox_names_subject_and_sender_of_its_message() {
              Subject: Re: The coach\nDate: Thu, 27 Nov 2025 09:12:00 +0000\n\n{text}\n\n"
         )
     };
-    let mailbox = [message("signe", "I bring the soup pot."), message("idris", "The harpsichord needs a seat of its own.")];
-    let world = world_with_noise(&[("coach.mbox", mailbox.concat().as_bytes()), ("broken.pdf", b"no pdf")]);
+    let mailbox =
+        [message("signe", "I bring the soup pot."), message("idris", "The harpsichord needs a seat of its own.")];
+    let world = world_with_noise(&[("coach.mbox", mailbox.concat().as_bytes()), ("broken.pdf", b"%PDF-1.7\nno more")]);
     world.index();
     let found = first_hit(&world, "harpsichord");
     assert_eq!(found["path"], "coach.mbox", "{found:#}");
