@@ -289,42 +289,50 @@ fn rerank(
     let readings: HashMap<(FileId, ChunkId), PassageWords> =
         files.iter().flat_map(passage_keys).filter_map(read).collect();
     let weights = wording.word_weights(readings.values());
-    let (mut scores, mut stubs) = (HashMap::new(), HashSet::new());
+    let (mut scores, mut stubs, mut holders) = (HashMap::new(), HashSet::new(), HashSet::new());
     for file in files.iter_mut() {
         let mut best = 0.0f32;
         let mut shown: Option<(f32, ChunkId)> = None;
-        let mut is_stub = file.name_share.is_none_or(|it| it < 1.0);
+        let (mut is_stub, mut is_holder) = (false, false);
         for passage in file.chunks().take(MAX_PASSAGES_PER_FILE) {
             let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
             let merit = wording.wording_merit(&weights, reading, rerank::PASSAGE_STRENGTH);
             let own = rerank::boost_score(passage.own_score(&Weights::of_passages()), merit);
             best = best.max(wording.wording_merit(&weights, reading, rerank::FILE_STRENGTH));
-            is_stub &= wording.is_stub(reading);
+            is_holder |= reading.has_words();
+            is_stub |= chunks.get(&(passage.file_id, passage.chunk_id.clone())).is_some_and(|it| {
+                let (above, body) = it.chunk.text.split_at(it.chunk.body_start as usize);
+                wording.is_stub(above, body)
+            });
             scores.insert((passage.file_id, passage.chunk_id.clone()), own);
             if shown.as_ref().is_none_or(|(it, _)| own > *it) {
                 shown = Some((own, passage.chunk_id.clone()));
             }
         }
         file.score = rerank::boost_score(file.score, best);
-        stubs.extend(is_stub.then_some(file.file_id));
+        let is_named = file.name_share.is_some_and(|it| it >= 1.0);
+        match is_stub && file.other_chunks.is_empty() && !is_named {
+            true => stubs.extend([file.file_id]),
+            false => holders.extend(is_holder.then_some(file.file_id)),
+        }
         if let Some((_, shown)) = shown {
             file.show_chunk(&shown);
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
-    demote_stubs(files, &stubs);
+    demote_stubs(files, &stubs, &holders);
     RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }
 
-/// Moves stubs behind the other files, among the first files only: how many files are reranked depends on the limit of the
-/// question, and a stub that moved behind all of them would be in two parts of a ranking, or in none.
-fn demote_stubs(files: &mut [FusedFile], stubs: &HashSet<FileId>) {
+/// Moves stubs behind the files whose text has the words of the question, among the first files only: how many files are
+/// reranked depends on the limit, and a stub that moved behind all of them would be in two parts of a ranking, or in none.
+fn demote_stubs(files: &mut [FusedFile], stubs: &HashSet<FileId>, holders: &HashSet<FileId>) {
     const COMPARED_FILES: usize = 10;
     let first = files.len().min(COMPARED_FILES);
-    let Some(least) = files[..first].last().map(|it| it.score) else { return };
-    let is_stub = |it: &FusedFile| stubs.contains(&it.file_id);
-    for stub in files[..first].iter_mut().filter(|it| is_stub(it)) {
-        stub.score = least.max(stub.score * rerank::STUB_FACTOR);
+    let Some(last) = files[..first].iter().rposition(|it| holders.contains(&it.file_id)) else { return };
+    let (is_stub, least) = (|it: &FusedFile| stubs.contains(&it.file_id), files[last].score);
+    for stub in files[..last].iter_mut().filter(|it| is_stub(it)) {
+        stub.score = least;
     }
-    files[..first].sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| is_stub(a).cmp(&is_stub(b))));
+    files[..=last].sort_by_key(is_stub);
 }

@@ -40,9 +40,7 @@ const MAX_WORD_DISTANCE: u32 = 8;
 /// Maximum number of content words of a question that are compared; further ones are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
 
-/// Factor for the score of a file that is only a stub.
-pub(super) const STUB_FACTOR: f32 = 1.0 / 3.0;
-/// Maximum number of content words that a stub has besides those of the question.
+/// Maximum number of content words below the title of a stub.
 const MAX_STUB_WORDS: usize = 1;
 /// Maximum number of keys that one word has: a word of four Chinese characters is three pairs.
 const MAX_KEYS_OF_ONE_WORD: usize = 3;
@@ -66,8 +64,13 @@ pub(super) struct PassageWords {
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
     run: f32,
-    /// The passage has hardly a word besides those of the question.
-    says_little: bool,
+}
+
+impl PassageWords {
+    /// Returns whether the passage contains a content word of the question.
+    pub(super) fn has_words(&self) -> bool {
+        self.places.iter().any(|it| !it.is_empty())
+    }
 }
 
 impl QuestionWords {
@@ -128,20 +131,22 @@ impl QuestionWords {
                 in_title[number] = true;
             }
         }
-        let run = word_runs::shared_run_share(&self.question, &words);
-        PassageWords { places, in_title, run, says_little: self.is_one_word && self.says_little(&words) }
+        PassageWords { places, in_title, run: word_runs::shared_run_share(&self.question, &words) }
     }
 
-    /// Returns whether words contain at most one content word besides those of the question. A number may be the answer.
-    fn says_little(&self, words: &[&str]) -> bool {
-        let is_other = |it: &&&str| self.word_index(it).is_none() && !excerpt::is_function_word(it);
-        let others: Vec<&&str> = words.iter().filter(is_other).take(MAX_STUB_WORDS + 1).collect();
-        others.len() <= MAX_STUB_WORDS && !others.iter().any(|it| it.contains(char::is_numeric))
-    }
-
-    /// Returns whether a passage contains the question, which is one word, and says hardly anything about it.
-    pub(super) fn is_stub(&self, passage: &PassageWords) -> bool {
-        passage.says_little && passage.places.iter().any(|it| !it.is_empty())
+    /// Returns whether the question is one word that stands in the lines above a passage, and the passage says hardly anything
+    /// about it: it has at most one content word. A number may be the answer.
+    pub(super) fn is_stub(&self, above: &str, body: &str) -> bool {
+        if !self.is_one_word {
+            return false;
+        }
+        let (above, body) = (word_runs::normalize(above), word_runs::normalize(body));
+        let content = word_runs::split_words(&body).filter(|it| !excerpt::is_function_word(it));
+        let content: Vec<&str> = content.take(MAX_STUB_WORDS + 1).collect();
+        let says_it = |it: &str| self.word_index(it).is_some();
+        content.len() <= MAX_STUB_WORDS
+            && !content.iter().any(|it| says_it(it) || it.contains(char::is_numeric))
+            && word_runs::split_words(&above).any(says_it)
     }
 
     /// Returns the weight of each content word: the fewer of these passages contain the word, the higher.
@@ -270,15 +275,16 @@ mod tests {
 
     #[test]
     fn title_with_nothing_below_it_is_a_stub() {
-        let check = |question: &str, text: &str| {
-            let words = QuestionWords::parse(question, question);
-            words.is_stub(&words.read_passage(text, ""))
-        };
-        assert!(check("发票", "# 发票\n\n目录。") && check("invoices", "# Invoices\n\nTo do."));
-        assert!(!check("发票", "货物到达以后请把发票寄到财务部。") && !check("dentist", "# Dentist\n\nDr. Meier"));
-        assert!(!check("wifi", "# Wifi\n\nhunter2"), "a number may be the answer");
-        assert!(!check("wifi password", "# Wifi password\n\nmurka"), "the question has two words");
-        assert!(!check("invoice", "# Boats"), "the passage lacks the word");
+        let check =
+            |question: &str, above: &str, body: &str| QuestionWords::parse(question, question).is_stub(above, body);
+        assert!(check("发票", "发票", "目录。") && check("invoices", "Invoices", "To do."));
+        assert!(
+            !check("发票", "记录", "货物到达以后请把发票寄到财务部。") && !check("dentist", "Dentist", "Dr. Meier")
+        );
+        assert!(!check("baker", "", "The almanac of the baker."), "the text itself is about it");
+        assert!(!check("wifi", "Wifi", "hunter2"), "a number may be the answer");
+        assert!(!check("wifi password", "Wifi password", "murka"), "the question has two words");
+        assert!(!check("invoice", "Boats", ""), "the title lacks the word");
     }
 
     #[test]
