@@ -141,7 +141,7 @@ function MissingFileSection({ openPreview }) {
   const { run, busy, error } = useAction();
   const look = () => run(async () => {
     const isPath = words.includes('/');
-    const name = isPath ? words.split('/').pop() : words;
+    const name = isPath ? words.trim().replace(/\/+$/, '').split('/').pop() : words;
     const found = await post('/v1/files', { words: name.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES });
     setAnswer({ ...found, unknown: isPath ? await explainPath(words.trim()) : null });
   });

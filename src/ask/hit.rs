@@ -131,13 +131,18 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
     let mut parts = Vec::from_iter(Some(fact).filter(|it| !it.is_empty()));
     parts.extend(describe_filter(question));
     parts.extend(record.reason.map(|it| format!("not in the index: {}", it.name())));
+    let mut metadata = file_metadata(record);
+    if record.state != FileState::Indexed {
+        metadata.insert("state".into(), json!(record.state.name()));
+        metadata.extend(record.reason.map(|it| ("reason".to_string(), json!(it.name()))));
+    }
     let hit = SearchHit {
         path: shown_path(record, None),
         score,
         tier: Tier::L0.name().into(),
         layers: vec![Tier::L0.name().into()],
         excerpt: String::new(),
-        metadata: file_metadata(record),
+        metadata,
         reasoning: parts.join("; "),
     };
     RankedHit { hit, record: record.clone(), evidence: None }
@@ -162,12 +167,10 @@ fn file_metadata(record: &FileRecord) -> Map<String, Value> {
         "kind": record.kind,
         "media_type": record.media_type,
     });
-    let Value::Object(mut facts) = facts else { return Map::new() };
-    if record.state != FileState::Indexed {
-        facts.insert("state".into(), json!(record.state.name()));
-        facts.extend(record.reason.map(|it| ("reason".to_string(), json!(it.name()))));
+    match facts {
+        Value::Object(map) => map,
+        _ => Map::new(),
     }
-    facts
 }
 
 /// Returns the metadata of a file (the L0 fields), the location of the excerpt, and the ranks in keyword and vector search.

@@ -29,6 +29,9 @@ const MIN_NAME_SHARE_WITHOUT_TEXT: f32 = 0.5;
 /// Maximum number of names inside a file (of attachments, archive members, sheets) that a hit lists; more are left out.
 const MAX_INNER_NAMES: usize = 20;
 
+/// Headers at the beginning of the text of a message, as the reader of mails writes them.
+const MAIL_HEADERS: [&str; 6] = ["Subject", "From", "To", "Cc", "Date", "Attachments"];
+
 /// The files that name search found.
 #[derive(Default)]
 pub(super) struct NameMatches {
@@ -240,24 +243,27 @@ fn annotate_name_match(found: &mut RankedHit, held: &[String], inside: &Contents
     append_reasoning(found, &facts);
 }
 
-/// Returns the value of a header of the message in which a passage lies, if the passage begins with the headers.
+/// Returns the value of a header of the message in which a passage lies, if its chunk has the headers: the lines before the
+/// first one that is no header. Later lines that look like headers belong to a forwarded mail.
 fn mail_header(evidence: &Evidence, header: &str) -> Option<String> {
-    let (text, places) = (&evidence.chunk.text, evidence.chunk.places());
-    let mut at = 0;
-    text.split_inclusive('\n').find_map(|line| {
-        let range = at..at + line.trim_end().len();
-        at = range.start + line.len();
-        let value = line.strip_prefix(header)?.strip_prefix(": ")?.trim();
-        (places.anchor_at(range).part == evidence.anchor.part).then(|| value.to_string())
-    })
+    let (chunk, places) = (&evidence.chunk, evidence.chunk.places());
+    let mut at = chunk.body_start as usize;
+    let lines = chunk.body().split_inclusive('\n').map(|line| {
+        at += line.len();
+        (line.trim_end(), at - line.len())
+    });
+    let of_message = lines.filter(|(line, at)| places.anchor_at(*at..at + line.len()).part == evidence.anchor.part);
+    let mut headers =
+        of_message.take_while(|(line, _)| line.split_once(": ").is_some_and(|(key, _)| MAIL_HEADERS.contains(&key)));
+    headers.find_map(|(line, _)| Some(line.strip_prefix(header)?.strip_prefix(": ")?.trim().to_string()))
 }
 
 fn annotate_mail(found: &mut RankedHit, inside: &Contents) {
     let header = |name| found.evidence.as_deref().and_then(|it| mail_header(it, name));
     let (title, sender) = (header("Subject"), header("From"));
     // A later passage of a long message lacks the headers. A file of one message has one sender.
-    let only_author = || <&[String; 1]>::try_from(inside.authors.as_slice()).ok().map(|[it]| it.clone());
-    for (key, value) in [("title", title), ("author", sender.or_else(only_author))] {
+    let only_author = <&[String; 1]>::try_from(inside.authors.as_slice()).ok().map(|[it]| it.clone());
+    for (key, value) in [("title", title), ("author", only_author.or(sender))] {
         found.hit.metadata.extend(value.map(|it| (key.to_string(), json!(it))));
     }
     if let Some((first, last)) = inside.sent_ns {

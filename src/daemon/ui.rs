@@ -164,7 +164,7 @@ impl Daemon {
 
     /// Returns why the file at a path below a root is not indexed, as an error; `None` if no rule leaves it out.
     pub(super) async fn explain_left_out(&self, path: &Path) -> Result<Option<Error>> {
-        let roots: Vec<PathBuf> = self.index.walked_roots().await?.into_iter().map(|it| it.path).collect();
+        let roots: Vec<PathBuf> = self.index.roots().await?.into_iter().map(|it| it.path).collect();
         let rules = self.walk_rules(&self.ui.config.walk)?;
         rules.set_roots(roots.clone());
         let (path, scope) = (path.to_path_buf(), self.scope.clone());
@@ -174,7 +174,10 @@ impl Daemon {
             let Ok(path) = parent.canonicalize().map(|it| it.join(name)) else { return Ok(None) };
             let root = roots.iter().filter(|it| path.starts_with(it)).max_by_key(|it| it.as_os_str().len());
             match root.filter(|_| scope.covers(&path)) {
-                Some(root) => files::explain_left_out(root, &rules, path.strip_prefix(root).unwrap_or(&path)),
+                Some(root) => {
+                    let relative = path.strip_prefix(root).unwrap_or(&path);
+                    files::explain_left_out(root, &rules, relative, |it| scope.covers(it))
+                }
                 None => Ok(None),
             }
         })

@@ -37,11 +37,17 @@ pub fn ignored_files(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Wa
 /// Maximum size of an ignore file in which the line of a rule is looked up, in bytes.
 const MAX_RULE_FILE_BYTES: u64 = 1 << 20;
 
-/// Returns why a walk of `root` leaves out an entry that exists, as an error with a cure; `None` if no rule does.
+/// Returns why a walk of `root` leaves out an entry that exists, as an error with a cure; `None` if no rule does. Names an
+/// ignore file and its rule only if `may_see` holds for the path of the file.
 ///
 /// # Errors
 /// A glob of the rules cannot be parsed.
-pub fn explain_left_out(root: &Path, rules: &Rules, relative: &Path) -> Result<Option<Error>> {
+pub fn explain_left_out(
+    root: &Path,
+    rules: &Rules,
+    relative: &Path,
+    may_see: impl Fn(&Path) -> bool,
+) -> Result<Option<Error>> {
     let path = root.join(relative);
     let Ok(metadata) = path.symlink_metadata() else { return Ok(None) };
     let left_out = |why: String| Error::not_found(format!("`{}` is left out: {why}", path.display()));
@@ -60,11 +66,11 @@ pub fn explain_left_out(root: &Path, rules: &Rules, relative: &Path) -> Result<O
         Some("ignore_setting") => {
             Some(left_out("the setting VIC_IGNORE names it".to_string()).hint("change VIC_IGNORE"))
         }
-        Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()) {
+        Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()).filter(|it| may_see(&it.0)) {
             Some((file, rule)) => {
                 let line = line_of(&file, &rule).map(|it| format!(", line {it}")).unwrap_or_default();
                 left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(
-                    "remove the rule, or add a rule with `!` to a file `.vicignore` beside it; then index the folder again",
+                    "remove the rule, or add a rule with `!` to a file `.vicignore` in the indexed folder; then index the folder again",
                 )
             }
             None => left_out("a rule in an ignore file of a folder above it".to_string()),
@@ -73,10 +79,11 @@ pub fn explain_left_out(root: &Path, rules: &Rules, relative: &Path) -> Result<O
     Ok(found)
 }
 
-/// Returns the number of the first line of an ignore file that is this rule.
+/// Returns the number of the last line of an ignore file that is this rule: later rules decide.
 fn line_of(file: &Path, rule: &str) -> Option<usize> {
     let (bytes, _) = read_regular(file, MAX_RULE_FILE_BYTES).ok()??;
-    String::from_utf8_lossy(&bytes).lines().position(|it| it.trim_end() == rule).map(|it| it + 1)
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().enumerate().filter(|it| it.1.trim_end() == rule).last().map(|it| it.0 + 1)
 }
 
 #[cfg(test)]
@@ -97,7 +104,10 @@ mod tests {
         std::fs::write(root.join("sub/.gitignore"), "*.log\n").unwrap();
         let settings = WalkConfig { ignore: vec!["*.bak".into()], ..config() };
         let rules = Rules::new(&settings).unwrap();
-        let explain = |file: &str| explain_left_out(root, &rules, Path::new(file)).unwrap().map(|it| it.message);
+        let explain_to = |file: &str, may_see: bool| {
+            explain_left_out(root, &rules, Path::new(file), |_| may_see).unwrap().map(|it| it.message)
+        };
+        let explain = |file: &str| explain_to(file, true);
         for (file, expected) in [
             ("drafts/2025/b.txt", format!("the rule `/drafts/` in `{}`, line 2", root.join(".vicignore").display())),
             ("sub/e.log", format!("the rule `*.log` in `{}`, line 1", root.join("sub/.gitignore").display())),
@@ -108,6 +118,8 @@ mod tests {
             assert!(explain(file).is_some_and(|it| it.contains(&expected)), "{file}: {:?}", explain(file));
         }
         assert_eq!((explain("a.txt"), explain("gone.bak")), (None, None));
+        let hidden = explain_to("sub/e.log", false).unwrap();
+        assert!(!hidden.contains(".gitignore") && !hidden.contains("*.log"), "{hidden}");
     }
 
     // Case E14
