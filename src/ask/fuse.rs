@@ -3,12 +3,13 @@
 //!
 //! The functions here are pure: callers run the searches and use the result.
 //!
-//! The score is `v * max(cosine, 0)^e + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. The cosine is converted
-//! to that of the default model ([`CosineCalibration`]). The exponent `e` is 1, and more for a noisy model. Cosine and BM25
-//! are the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so scores
-//! of different questions can be compared: nonsense scores low. Min-max scaling of both lists per question, or BM25 as a share of the best one, does not improve the order
-//! (measured) and gives the best answer to nonsense a high score. Reciprocal rank fusion gives a worse order. Weights that
-//! depend on the length of the question do not help collections that they were not chosen for (measured).
+//! The score is `v * max(cosine, 0)^e + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. The cosine is
+//! converted to that of the default model ([`CosineCalibration`]). The exponent `e` is 1, and more for a noisy model. Cosine
+//! and BM25 are the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so
+//! scores of different questions can be compared: nonsense scores low. Min-max scaling of both lists per question, or BM25
+//! as a share of the best one, does not improve the order (measured) and gives the best answer to nonsense a high score.
+//! Reciprocal rank fusion gives a worse order. Weights that depend on the length of the question do not help collections
+//! that they were not chosen for (measured).
 //!
 //! [`apply_feedback`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
 //! passages `b`, one from each of the two best files: `(cos(q, d) + 0.3 * mean of cos(q, b) * cos(b, d)) / 1.3`. A passage
@@ -91,7 +92,8 @@ impl CosineCalibration {
         (self.factor * cosine + self.offset).min(1.0)
     }
 
-    /// Returns the place of a converted cosine between that of unrelated texts (0) and of a question with its answer (1).
+    /// Returns the place of a converted cosine between that of unrelated texts (0) and of a question with its answer (1). With a
+    /// noisy model both are lower: the exponent applies first.
     pub(crate) fn nearness(&self, similarity: f32) -> f32 {
         (self.denoise(similarity) - REFERENCE.0) / (REFERENCE.1 - REFERENCE.0)
     }

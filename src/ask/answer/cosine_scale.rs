@@ -41,7 +41,8 @@ pub(crate) struct CosineScale {
 pub(crate) struct CosineScaleCache(Arc<Mutex<Option<(String, CosineScale)>>>);
 
 impl CosineScale {
-    /// Returns the place of a cosine between that of unrelated texts (0) and of a question with its answer (1).
+    /// Returns the place of a cosine between that of unrelated texts (0) and of a question with its answer (1), both lower
+    /// with a noisy model.
     pub(crate) fn nearness(&self, cosine: f32) -> f32 {
         let calibration = self.calibration();
         calibration.nearness(calibration.apply(cosine))
