@@ -7,13 +7,13 @@ const OUTCOME_ICONS = { answered: 'check', passage: 'quote', nothing: 'info' };
 /** Quotes with less confidence are passages that may answer, not an answer. */
 const MIDDLE_CONFIDENCE = 0.4;
 
-function Quote({ quote, onOpen }) {
+function Quote({ quote, place, onOpen }) {
   return html`<li class="quote">
     <button type="button" class="quote-button" onClick=${() => onOpen(quote)}>
       <span class="quote-text"><bdi>${visibleText(quote.text)}</bdi></span>
       <span class="quote-place">
         ${quote.checked && html`<span class="quote-checked" title=${t('checked_explain')}><${Icon} name="check" size=${13} />${t('quote_checked')}</span>`}
-        <bdi>${visibleText(quote.place, true)}</bdi></span>
+        <bdi>${visibleText(place, true)}</bdi></span>
     </button></li>`;
 }
 
@@ -29,9 +29,13 @@ function confidenceText(confidence) {
 
 /**
  * The answer pane.
- * @param {{answer: {outcome: string, confidence: number, quotes: object[]}, query: string, onOpen: (quote: object) => void}} props
+ * @param {object} props
+ * @param {{outcome: string, confidence: number, quotes: object[]}} props.answer
+ * @param {string} props.query
+ * @param {(quote: object) => string} props.placeOf the place that is shown
+ * @param {(quote: object) => void} props.onOpen
  */
-export function Answer({ answer, query, onOpen }) {
+export function Answer({ answer, query, placeOf, onOpen }) {
   const percent = Math.round(answer.confidence * 100);
   const isNothing = answer.outcome === 'nothing';
   const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
@@ -47,6 +51,6 @@ export function Answer({ answer, query, onOpen }) {
         ${t(confidenceText(answer.confidence), { percent: formatNumber(percent) })}</span>`}
     </div>
     ${isNothing && html`<p>${t('outcome_nothing_explain')}</p>`}
-    <ul class="quotes">${answer.quotes.map((quote, index) => html`<${Quote} key=${index} quote=${quote} onOpen=${onOpen} />`)}</ul>
+    <ul class="quotes">${answer.quotes.map((quote, index) => html`<${Quote} key=${index} quote=${quote} place=${placeOf(quote)} onOpen=${onOpen} />`)}</ul>
   </section>`;
 }

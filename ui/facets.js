@@ -12,7 +12,7 @@ const COUNTED_VALUES = 12;
 const TYPING_DELAY_MS = 150;
 
 /** The parameters of the address that filter. */
-const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar', 'plain'];
+const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
 
 const listOf = (text) => (text ? text.split(',').filter(Boolean) : []);
 
@@ -62,9 +62,12 @@ async function loadCounts(request, options) {
   const others = Object.entries(FIELDS_OF).filter(([, fields]) => fields.some((field) => request.filters?.[field] !== undefined))
     .map(([name, fields]) => [name, without(fields)]);
   if (request.warehouse_root) others.push(['folder', { ...request, warehouse_root: null }]);
-  const [counts, ...answers] = await Promise.all([request, ...others.map(([, other]) => other)].map((body) => post('/v1/counts', body, options)));
-  const groups = new Map(others.map(([name], index) => [name, answers[index].groups.find((group) => group.name === name)]));
-  return { ...counts, groups: counts.groups.map((group) => groups.get(group.name) || group) };
+  const ask = (body) => post('/v1/counts', body, options);
+  // A group whose own request fails keeps the counts of the whole request.
+  const [counts, ...answers] = await Promise.all([ask(request), ...others.map(([, other]) => ask(other).catch(() => null))]);
+  const groups = new Map(others.map(([name], index) => [name, answers[index]?.groups.find((group) => group.name === name)]));
+  const complete = counts.complete && answers.every((answer) => answer?.complete !== false);
+  return { complete, groups: counts.groups.map((group) => groups.get(group.name) || group) };
 }
 
 /** Counts of the values of each filter for a request, and their error; none if not enabled. */
@@ -76,8 +79,10 @@ export function useCounts(request, enabled, session) {
 
 const baseName = (path) => path.split('/').filter(Boolean).pop() || path;
 
+const isIn = (path, folder) => path === folder || path.startsWith(`${folder}/`);
+
 /** The indexed folder that holds a path. */
-const rootOf = (path, roots) => roots.filter((root) => path === root || path.startsWith(`${root}/`)).sort((one, other) => other.length - one.length)[0];
+const rootOf = (path, roots) => roots.filter((root) => isIn(path, root)).sort((one, other) => other.length - one.length)[0];
 
 /** How a path is shown: if several folders are indexed, it begins with the name of its own, or with two names where one is not enough. */
 export function shownPath(root, path, roots) {
@@ -86,11 +91,18 @@ export function shownPath(root, path, roots) {
   return [isShared ? root.split('/').slice(-2).join('/') : baseName(root), path].filter(Boolean).join('/');
 }
 
-/** The values of the group of folders: each indexed folder, if there are several, and the folders in them. */
+/**
+ * The values of the group of folders: each indexed folder, if there are several, and the folders in them. The daemon counts the
+ * folders right below the outer ones, so a folder indexed deeper has no count.
+ */
 function folderValues(values, roots) {
   if (roots.length < 2) return values;
   const isComplete = values.length < COUNTED_VALUES;
-  const countOf = (root) => values.reduce((sum, { value, count }) => (rootOf(value, roots) === root ? sum + count : sum), 0);
+  const countOf = (root) => {
+    const below = values.filter(({ value }) => isIn(value, root));
+    const isNested = roots.some((other) => other !== root && isIn(root, other));
+    return isNested && !below.length ? undefined : below.reduce((sum, { count }) => sum + count, 0);
+  };
   return [
     ...roots.map((root) => ({ label: shownPath(root, '', roots), value: root, count: isComplete ? countOf(root) : undefined })).filter(({ count }) => count !== 0),
     ...values.filter(({ value }) => !roots.includes(value)).map((entry) => ({ ...entry, label: shownPath(rootOf(entry.value, roots), entry.label, roots) })),
@@ -154,26 +166,27 @@ function dateLabel({ after, before }) {
   return `${formatDay(after)} - ${formatDay(last || before)}`;
 }
 
-/** Filters of a plan, each with the operators of the search box that set it, and the parameters of the address that stand for it. */
+/** Filters of a plan, each with the operator of the search box that sets it, and the parameters of the address that stand for it. */
 const PLAN_FIELDS = [
   ['extensions', /\bext:/, (value) => ({ ext: value.map((extension) => extension.slice(1)).join() })],
   ['path_glob', /\b(path|name):/, (glob) => ({ under: glob.replace(/^\*\*\/|\/\*\*$/g, '') })],
   ['modified_after', /\bafter:/, (after) => ({ after })], ['modified_before', /\bbefore:/, (before) => ({ before })],
-  ['min_size', /\bsize:/, (size) => ({ size: `${size}..` })], ['max_size', /\bsize:/, (size) => ({ size: `..${size}` })],
+  ['min_size', /\bsize:/, (size, { max_size: most = '' }) => ({ size: `${size}..${most}` })],
+  ['max_size', /\bsize:/, (size, { min_size: least = '' }) => ({ size: `${least}..${size}` })],
   ['language', /\blang:/, (language) => ({ language })], ['author', /\b(author|from):/, (author) => ({ author })], ['owner', /\bowner:/, (owner) => ({ owner })],
 ];
 
 /**
  * A chip for the filters that the plan of a question took from its words, such as the type from "slides"; null without any.
- * Its removal has all words searched. A question with operators keeps its plan, because a plan of the page knows none.
+ * Its removal has all words searched.
  */
 function planFilter(plan, filters) {
   const query = plan?.raw_user_text || '';
   const taken = PLAN_FIELDS.filter(([field, operator]) => plan?.l0_filters?.[field] && filters?.[field] === undefined && !operator.test(query));
-  const params = Object.assign({}, ...taken.map(([field, , paramsOf]) => paramsOf(plan.l0_filters[field])));
+  const params = Object.assign({}, ...taken.map(([field, , paramsOf]) => paramsOf(plan.l0_filters[field], plan.l0_filters)));
   const labels = activeFilters(params).map(({ label }) => label);
   if (!labels.length) return null;
-  return { label: t('filter_plan', { filters: labels.join(' ') }), icon: 'filter', without: /["+:]|(^|\s)-/.test(query) ? null : { plain: '1' } };
+  return { label: t('filter_plan', { filters: labels.join(' ') }), icon: 'filter', without: { plain: '1' } };
 }
 
 /** A folder in words: below one of several indexed folders, that one's name stands first. */
@@ -201,12 +214,14 @@ export function activeFilters(params, roots = []) {
 
 /** The active filters as chips; a click removes one. `plan` is that of the question, `filters` are those that it was asked with. */
 export function ActiveFilters({ params, roots, plan, filters, onChange }) {
-  const active = [...activeFilters(params, roots), planFilter(plan, filters)].filter(Boolean);
+  const planned = planFilter(plan, filters);
+  const active = [...activeFilters(params, roots), planned].filter(Boolean);
   if (!active.length) return null;
+  const removeAll = () => onChange({ ...Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])), plain: planned || params.plain ? '1' : '' });
   return html`<ul class="active-filters" aria-label=${t('active_filters')}>
     ${active.map(({ label, icon, without }) => html`<li key=${label}>
-      <${Chip} label=${label} icon=${icon} onRemove=${without && (() => onChange(without))} /></li>`)}
+      <${Chip} label=${label} icon=${icon} onRemove=${() => onChange(without)} /></li>`)}
     ${active.length > 1 && html`<li><button type="button" class="link-button"
-      onClick=${() => onChange(Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])))}>${t('remove_all_filters')}</button></li>`}
+      onClick=${removeAll}>${t('remove_all_filters')}</button></li>`}
   </ul>`;
 }

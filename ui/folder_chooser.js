@@ -45,12 +45,14 @@ export function FolderChooser({ onChoose, chooseLabel, offersRoots, autofocus })
   const type = (next) => { setTyped(next); setOpened(null); };
   const shown = list.data;
   const chosen = typed?.trim() || shown?.path;
+  // The list may be that of another folder than the typed one.
+  const above = chosen === shown?.path || !chosen?.startsWith('/') ? shown?.parent : parentOf(chosen);
   return html`<div class="folder-chooser">
     ${offersRoots && known?.length > 0 && html`<p>${t('folder_roots')}</p><div class="button-row">${known.map((root) => html`<${Button} key=${root.path} icon="folder"
       onClick=${() => onChoose(root.path)}><${PathText} path=${root.path} /><//>`)}</div>`}
     <${Form} class="inline-form" onSubmit=${() => open(chosen)}>
       <${TextField} label=${t('facet_folder')} value=${typed ?? shown?.path ?? ''} onInput=${type} autofocus=${autofocus} />
-      <${Button} icon="up" disabled=${!shown?.parent} onClick=${() => open(shown.parent)}>${t('folder_up')}<//>
+      <${Button} icon="up" disabled=${!above} onClick=${() => open(above)}>${t('folder_up')}<//>
     <//>
     <div class="folder-list-area"><${LoadState} request=${list} />
       ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}

@@ -119,13 +119,14 @@ function plainFact(fact) {
   return pattern ? t(key, { ...pattern.exec(fact) }) : fact;
 }
 
-/** The reason of a hit in plain words. Its title has the technical form. */
+/** The reason of a hit in plain words, and below it the technical form. */
 function Why({ hit }) {
   const facts = hit.reasoning ? hit.reasoning.split('; ').map(plainFact).join('; ') : t('why_none');
   const technical = [hit.tier, hit.score !== null && formatNumber(hit.score, 3), hit.reasoning].filter(Boolean).join(', ');
-  return html`<div class="hit-why" title=${visibleText(technical)}><span class="tag">${t(`tier_${hit.tier}`)}</span>
+  return html`<div class="hit-why"><span class="tag">${t(`tier_${hit.tier}`)}</span>
     <bdi>${visibleText(facts)}</bdi>
-    ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>`;
+    ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>
+    <div class="hit-technical"><bdi>${visibleText(technical, true)}</bdi></div>`;
 }
 
 function Hit({ hit, path, index, total, selected, showWhy, rangesOf }) {

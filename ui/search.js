@@ -170,7 +170,12 @@ function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }
 }
 
 /** What stands above the hits and scrolls with them: errors, warnings, the answer or the start page. */
-function ResultHeader({ state, request, searches, status, onQuote, navigate, retry }) {
+function ResultHeader({ state, request, searches, status, pathOf, onQuote, navigate, retry }) {
+  const placeOf = ({ place, hit: number }) => {
+    const hit = state.hits[number - 1];
+    // What stands before the path of the hit is the name of its indexed folder.
+    return hit ? pathOf(hit).slice(0, -hit.path.length) + place : place;
+  };
   const isStart = request.source === 'recent';
   return html`<div class="result-header">
     ${state.error && html`<${Message} error=${state.error}
@@ -178,7 +183,7 @@ function ResultHeader({ state, request, searches, status, onQuote, navigate, ret
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
-    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} onOpen=${onQuote} />`}
+    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} placeOf=${placeOf} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
     ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
@@ -229,12 +234,12 @@ export function SearchView({ session, navigate, params, status }) {
   const [place, setPlace] = useState(null);
   const query = useQuery(params, navigate);
   const searches = useSearches(session);
-  const request = requestOf(query.text, params, query.isTyping, status?.privacy_mode || 'local_only');
+  const request = requestOf(query.text, params, query.isTyping);
   const [state, loadMore, retry] = useResults(request, session);
   // Before a search, the filters count all files.
   const hasFacets = request.source !== 'similar';
   const { counts, error: countsError } = useCounts(
-    { query: request.query || '', filters: request.filters, warehouse_root: request.root || null },
+    { query: request.query || '', filters: request.filters, warehouse_root: request.root || null, plain_words: request.plainWords },
     hasFacets, session);
   const roots = useMemo(() => (status?.roots || []).map((root) => root.path), [status]);
   const pathOf = useCallback((hit) => shownPath(hit.metadata.root, hit.path, roots), [roots]);
@@ -344,7 +349,7 @@ export function SearchView({ session, navigate, params, status }) {
           onHistory=${() => setHistoryOpen(true)} />
         <${Results} hits=${hits} pathOf=${pathOf} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
           onKeyDown=${onListKey} onNearEnd=${loadMore} resetKey=${`${state.key} ${sort}`}
-          header=${html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} onQuote=${openQuote}
+          header=${html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} pathOf=${pathOf} onQuote=${openQuote}
             navigate=${navigate} retry=${retry} />`} />
       </section>
       ${previewShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${closePreview}

@@ -18,14 +18,12 @@ const EMPTY = {
  * The request that the address and the text of the box stand for.
  * `source` says what answers: `search`, `similar`, `files` (a list by metadata) or `recent` (the start page).
  */
-export function requestOf(text, params, isTyping, privacyMode) {
+export function requestOf(text, params, isTyping) {
   const query = text.trim();
   const filters = filtersOf(params);
   const root = params.under || null;
   if (params.similar) return { source: 'similar', path: params.similar, filters, root };
-  // A plan of the page takes every word as one to search for, where the daemon would take some as a filter.
-  const plan = params.plain ? { intent: 'search', raw_user_text: query, l1_query_text: query, privacy_mode: privacyMode } : undefined;
-  if (query) return { source: 'search', query, filters, root, plan, wordsOnly: isTyping };
+  if (query) return { source: 'search', query, filters, root, plainWords: params.plain ? true : undefined, wordsOnly: isTyping };
   if (filters || root) return { source: 'files', filters, root };
   return { source: 'recent' };
 }
@@ -40,7 +38,7 @@ async function loadFirst(request, signal) {
     const answer = await post('/v1/similar', { path: request.path, limit, filters, warehouse_root: request.root }, { signal });
     return fromAnswer(answer, limit);
   }
-  const body = { query: request.query, plan: request.plan, limit, filters, warehouse_root: request.root };
+  const body = { query: request.query, plain_words: request.plainWords, limit, filters, warehouse_root: request.root };
   if (request.wordsOnly) return fromAnswer(await post('/v1/search', { ...body, words_only: true }, { signal }), limit);
   const answer = await post('/v1/ask', { ...body, explain: true }, { signal });
   if (answer.query_plan.intent !== 'list') return fromAnswer(answer, limit);
@@ -78,7 +76,7 @@ async function loadNext(request, state, signal) {
   const path = request.source === 'similar' ? '/v1/similar' : '/v1/search';
   const body = request.source === 'similar'
     ? { ...part, path: request.path }
-    : { ...part, query: request.query, plan: request.plan, words_only: request.wordsOnly || undefined };
+    : { ...part, query: request.query, plain_words: request.plainWords, words_only: request.wordsOnly || undefined };
   const answer = await post(path, body, { signal });
   // Files that changed since the first part may come twice.
   const known = new Set(state.hits.map(hitKey));

@@ -24,7 +24,10 @@ const PARTS = [
   { name: 'page', Part: PagePart },
 ];
 
-/** The view at `/ui/settings?section=NAME`. With `show=left_out`, the folders show at once what is left out. */
+/** With `show=left_out`, at most this many folders show at once what is left out: a look at a folder walks all of it. */
+const SHOWN_CHECKS = 3;
+
+/** The view at `/ui/settings?section=NAME`. */
 export function SettingsView({ session, navigate, params, status }) {
   const parts = PARTS.filter((part) => session.owner || !part.owner);
   const shown = parts.find((part) => part.name === params?.section) || parts[0];
@@ -43,7 +46,7 @@ function FoldersPart({ session, params, navigate }) {
     <${LoadState} request=${roots} />
     ${session.folders && html`<p class="muted">${t('scoped_explain')}</p>`}
     ${roots.data && list.length === 0 && html`<p>${t('no_folders_yet')}</p>`}
-    <ul class="folder-cards">${list.map((root) => html`<${RootCard} key=${root.path} root=${root} open=${params?.show === 'left_out'} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
+    <ul class="folder-cards">${list.map((root, index) => html`<${RootCard} key=${root.path} root=${root} open=${params?.show === 'left_out' && index < SHOWN_CHECKS} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
     ${adding && html`<${AddFolderDialog} settings=${settings} navigate=${navigate} onClose=${() => { setAdding(false); roots.reload(); }} />`}
   <//>`;
 }

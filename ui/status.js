@@ -143,7 +143,8 @@ function MissingFileSection({ openPreview }) {
     const isPath = words.includes('/');
     const name = isPath ? words.trim().replace(/\/+$/, '').split('/').pop() : words;
     const found = await post('/v1/files', { words: name.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES });
-    setAnswer({ ...found, unknown: isPath ? await explainPath(words.trim()) : null });
+    const isKnown = found.files.some((file) => file.path === words.trim());
+    setAnswer({ ...found, unknown: isPath && !isKnown ? await explainPath(words.trim()) : null });
   });
   return html`<${Section} title=${t('missing_title')}>
     <${Form} class="inline-form" onSubmit=${look}>

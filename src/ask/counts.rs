@@ -23,8 +23,13 @@ impl Asker {
             let filter = self.file_filter(&request.filters, folder.as_ref().map(SearchFolder::path))?;
             return self.count_matching(filter).await;
         }
-        let question =
-            AskRequest { query: request.query, filters: request.filters, words_only: true, ..AskRequest::default() };
+        let question = AskRequest {
+            query: request.query,
+            filters: request.filters,
+            words_only: true,
+            plain_words: request.plain_words,
+            ..AskRequest::default()
+        };
         let question = self.plan(question, folder.as_ref().map(SearchFolder::path)).await?;
         if let Some(text) = question.text() {
             let files = self.allowed_files(&question.filter).await?;

@@ -1,6 +1,6 @@
 //! Builds the hits of a search: path, excerpt, metadata, and a reasoning text that lists the facts behind the score.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,9 @@ use crate::ask::citation::CitationStatus;
 use crate::ask::fuse::FusedFile;
 use crate::ask::question::Question;
 use crate::ask::{excerpt, fuse};
-use crate::model::{Anchor, Chunk, FileRecord, FileState, L0Filters, SearchHit, Tier, display_path, display_relative};
+use crate::model::{
+    Anchor, Chunk, FileId, FileRecord, FileState, L0Filters, SearchHit, Tier, display_path, display_relative,
+};
 
 /// A hit, with the data from which the answer and its summary are built.
 #[derive(Clone, Debug)]
@@ -69,6 +71,13 @@ impl SearchOutcome {
     pub(super) fn search_hits(&self) -> Vec<SearchHit> {
         self.hits.iter().map(|it| it.hit.clone()).collect()
     }
+}
+
+/// Adds the other files of a larger ranking to the hits of a smaller one, up to `limit` hits.
+pub(super) fn add_larger_ranking(hits: &mut Vec<RankedHit>, larger: Vec<RankedHit>, limit: usize) {
+    let known: HashSet<FileId> = hits.iter().map(|it| it.record.id).collect();
+    hits.extend(larger.into_iter().filter(|it| !known.contains(&it.record.id)));
+    hits.truncate(limit);
 }
 
 /// Makes a hit that shows an excerpt of a chunk.

@@ -117,8 +117,8 @@ impl Asker {
                 show_l2_evidence(&question, &mut top, &records, &chunks);
             }
             let dates = order_by_date(&question, &mut top, &records, &chunks);
-            // If the limit leaves space for all files, their order stays. A later part follows a part whose limit did not.
-            if top.len() > question.limit || question.is_later_part {
+            // If the limit leaves space for all files, their order stays.
+            if top.len() > question.limit {
                 near_duplicates::demote_copies(&mut top, &records, &chunks);
             }
             Ok(CheckedFiles {
@@ -289,50 +289,59 @@ fn rerank(
     let readings: HashMap<(FileId, ChunkId), PassageWords> =
         files.iter().flat_map(passage_keys).filter_map(read).collect();
     let weights = wording.word_weights(readings.values());
-    let (mut scores, mut stubs, mut holders) = (HashMap::new(), HashSet::new(), HashSet::new());
+    let mut scores = HashMap::new();
     for file in files.iter_mut() {
         let mut best = 0.0f32;
         let mut shown: Option<(f32, ChunkId)> = None;
-        let (mut is_stub, mut is_holder) = (false, false);
         for passage in file.chunks().take(MAX_PASSAGES_PER_FILE) {
-            let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
+            let key = (passage.file_id, passage.chunk_id.clone());
+            let Some(reading) = readings.get(&key) else { continue };
             let merit = wording.wording_merit(&weights, reading, rerank::PASSAGE_STRENGTH);
             let own = rerank::boost_score(passage.own_score(&Weights::of_passages()), merit);
             best = best.max(wording.wording_merit(&weights, reading, rerank::FILE_STRENGTH));
-            is_holder |= reading.has_words();
-            is_stub |= chunks.get(&(passage.file_id, passage.chunk_id.clone())).is_some_and(|it| {
-                let (above, body) = it.chunk.text.split_at(it.chunk.body_start as usize);
-                wording.is_stub(above, body)
-            });
-            scores.insert((passage.file_id, passage.chunk_id.clone()), own);
             if shown.as_ref().is_none_or(|(it, _)| own > *it) {
-                shown = Some((own, passage.chunk_id.clone()));
+                shown = Some((own, key.1.clone()));
             }
+            scores.insert(key, own);
         }
         file.score = rerank::boost_score(file.score, best);
-        let is_named = file.name_share.is_some_and(|it| it >= 1.0);
-        match is_stub && file.other_chunks.is_empty() && !is_named {
-            true => stubs.extend([file.file_id]),
-            false => holders.extend(is_holder.then_some(file.file_id)),
-        }
         if let Some((_, shown)) = shown {
             file.show_chunk(&shown);
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
-    demote_stubs(files, &stubs, &holders);
+    demote_stubs(files, &wording, chunks, &readings);
     RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }
 
-/// Moves stubs behind the files whose text has the words of the question, among the first files only: how many files are
-/// reranked depends on the limit, and a stub that moved behind all of them would be in two parts of a ranking, or in none.
-fn demote_stubs(files: &mut [FusedFile], stubs: &HashSet<FileId>, holders: &HashSet<FileId>) {
+/// Moves files that are only a stub behind the files whose text has the words of the question, among the first files. A file
+/// that is named as asked is no stub.
+fn demote_stubs(
+    files: &mut [FusedFile],
+    wording: &QuestionWords,
+    chunks: &PassageMap,
+    readings: &HashMap<(FileId, ChunkId), PassageWords>,
+) {
     const COMPARED_FILES: usize = 10;
-    let first = files.len().min(COMPARED_FILES);
-    let Some(last) = files[..first].iter().rposition(|it| holders.contains(&it.file_id)) else { return };
-    let (is_stub, least) = (|it: &FusedFile| stubs.contains(&it.file_id), files[last].score);
-    for stub in files[..last].iter_mut().filter(|it| is_stub(it)) {
+    let is_stub = |file: &FusedFile| {
+        let is_named = file.name_share.is_some_and(|it| it >= 1.0);
+        let passage = chunks.get(&(file.file_id, file.chunk_id.clone()));
+        let is_stub = |it: &StoredChunk| {
+            let (above, body) = it.chunk.text.split_at(it.chunk.body_start as usize);
+            wording.is_stub(above, body)
+        };
+        file.other_chunks.is_empty() && !is_named && passage.is_some_and(is_stub)
+    };
+    let compared = files.len().min(COMPARED_FILES);
+    let first = &mut files[..compared];
+    let stubs: HashSet<FileId> = first.iter().filter(|it| is_stub(it)).map(|it| it.file_id).collect();
+    let has_words =
+        |it: &FusedFile| passage_keys(it).any(|key| readings.get(&key).is_some_and(PassageWords::has_words));
+    let Some(last) = first.iter().rposition(|it| !stubs.contains(&it.file_id) && has_words(it)) else { return };
+    let least = first[last].score;
+    let is_stub = |it: &FusedFile| stubs.contains(&it.file_id);
+    for stub in first[..last].iter_mut().filter(|it| is_stub(it)) {
         stub.score = least;
     }
-    files[..=last].sort_by_key(is_stub);
+    first[..=last].sort_by_key(is_stub);
 }

@@ -146,7 +146,7 @@ impl Asker {
     }
 
     /// Plans the question and searches. Searches again if no file is of the type that the question seems to name, or if words
-    /// of the question are mistyped.
+    /// of the question are mistyped, and for a later part of the ranking.
     async fn plan_and_search(
         &self,
         served: &ServingTable,
@@ -154,6 +154,7 @@ impl Asker {
         root: Option<&Path>,
     ) -> Result<(Question, SearchOutcome)> {
         let may_widen = request.plan.is_none() && request.filters.extensions.is_empty();
+        let rankings = HitRange::new(request.limit, request.offset)?.rankings();
         let mut question = self.plan(request, root).await?;
         let mut found = self.search_planned(served, &question).await?;
         let mut other = None;
@@ -171,7 +172,14 @@ impl Asker {
             question = other;
             found = self.search_planned(served, &question).await?;
         }
-        let outcome = self.complete_search(&question, found).await?;
+        let mut outcome = self.complete_search(&question, found).await?;
+        for limit in rankings.into_iter().skip(1) {
+            question.limit = limit;
+            let found = self.search_planned(served, &question).await?;
+            let larger = self.complete_search(&question, found).await?;
+            hit::add_larger_ranking(&mut outcome.hits, larger.hits, limit);
+            (outcome.warnings, outcome.merged) = (larger.warnings, larger.merged);
+        }
         Ok((question, outcome))
     }
 
@@ -224,8 +232,7 @@ impl Asker {
             terms,
             words,
             filter,
-            limit: range.ranked(),
-            is_later_part: range.offset > 0,
+            limit: range.rankings()[0],
             reranked_hits,
             explain,
             words_only,

@@ -93,7 +93,7 @@ impl Asker {
         &self,
         served: &ServingTable,
         question: &Question,
-        query: Option<&[f32]>,
+        query: (Option<&[f32]>, &Weights),
         names: &NameMatches,
         fused: &mut Vec<FusedFile>,
     ) -> Result<()> {
@@ -113,7 +113,7 @@ impl Asker {
     async fn nearest_passages(
         &self,
         served: &ServingTable,
-        query: Option<&[f32]>,
+        (query, weights): (Option<&[f32]>, &Weights),
         files: Vec<FileId>,
     ) -> Result<Vec<FusedFile>> {
         let (count, set) = (files.len(), FileSet::Only(Arc::new(files.clone())));
@@ -121,7 +121,7 @@ impl Asker {
             Some(query) => self.vector_leg_files(served, query, &set, LEG_DEPTH, count).await?,
             None => Vec::new(),
         };
-        let mut found = fuse::fuse(&[], &near, &[], &Weights::default());
+        let mut found = fuse::fuse(&[], &near, &[], weights);
         // Removes the vector ranks, because they rank only these few files and not all files.
         found.iter_mut().for_each(|it| it.vector = None);
         let mut rest = files;

@@ -29,8 +29,6 @@ pub(crate) struct Question {
     pub(crate) filter: FileFilter,
     /// Number of best hits that are ranked.
     pub(crate) limit: usize,
-    /// Whether the request wants a part of the ranking after the first.
-    pub(crate) is_later_part: bool,
     /// Number of best hits that a model reranks; 0 without one.
     pub(crate) reranked_hits: usize,
     pub(crate) explain: bool,
@@ -50,8 +48,7 @@ impl Question {
     }
 }
 
-/// Numbers of hits that are ranked for the later parts of a result. All parts up to such a number are parts of one ranking,
-/// because the depth of the search depends on it.
+/// Sizes of the rankings whose union makes the later parts of a result.
 const RANKED_HITS: [usize; 3] = [50, 200, MAX_LIMIT as usize];
 
 /// Which hits of a ranking a request wants.
@@ -77,12 +74,19 @@ impl HitRange {
         Ok(HitRange { offset: offset as usize, limit: limit as usize })
     }
 
-    /// Returns the number of best hits to rank.
-    pub(super) fn ranked(self) -> usize {
-        match self.offset {
-            0 => self.limit,
-            offset => RANKED_HITS.into_iter().find(|it| offset + self.limit <= *it).unwrap_or(MAX_LIMIT as usize),
+    /// Returns the sizes of the rankings to unite, smallest first: each adds its hits that are in none before. How deep a
+    /// search looks depends on its limit, and with it the order. So a later part repeats the ranking of the first part: that
+    /// of its own limit if the parts are pages of one size, else that of 50 hits.
+    pub(super) fn rankings(self) -> Vec<usize> {
+        if self.offset == 0 {
+            return vec![self.limit];
         }
+        let page = Some(self.limit).filter(|limit| self.offset.is_multiple_of(*limit));
+        let larger = RANKED_HITS.into_iter().filter(|size| page.is_none_or(|it| it < *size));
+        let mut sizes: Vec<usize> = page.into_iter().chain(larger).collect();
+        let last = sizes.iter().position(|it| self.offset + self.limit <= *it);
+        sizes.truncate(last.map_or(sizes.len(), |it| it + 1));
+        sizes
     }
 
     /// Keeps only these hits of a ranking.
@@ -97,17 +101,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_ranking_are_adjacent() {
-        let part = |limit, offset| {
-            let range = HitRange::new(Some(limit), offset).unwrap();
-            let mut hits: Vec<usize> = (0..range.ranked().min(120)).collect();
-            range.cut(&mut hits);
-            (range.ranked(), hits.first().copied(), hits.len())
+    fn later_part_repeats_the_rankings_of_the_parts_before() {
+        let rankings = |limit, offset| HitRange::new(Some(limit), Some(offset)).unwrap().rankings();
+        assert_eq!((rankings(10, 0), rankings(1_000, 0)), (vec![10], vec![1_000]));
+        assert_eq!(
+            (rankings(10, 10), rankings(10, 40), rankings(10, 50)),
+            (vec![10, 50], vec![10, 50], vec![10, 50, 200])
+        );
+        assert_eq!((rankings(150, 50), rankings(400, 200)), (vec![50, 200], vec![50, 200, 1_000]));
+        assert_eq!((rankings(50, 50), rankings(100, 200)), (vec![50, 200], vec![100, 200, 1_000]));
+        assert_eq!((rankings(7, 3), rankings(500, 500)), (vec![50], vec![500, 1_000]));
+    }
+
+    #[test]
+    fn part_is_cut_out_of_a_ranking() {
+        let part = |limit, offset, count| {
+            let mut hits: Vec<usize> = (0..count).collect();
+            HitRange::new(Some(limit), Some(offset)).unwrap().cut(&mut hits);
+            (hits.first().copied(), hits.len())
         };
-        assert_eq!(part(50, None), (50, Some(0), 50));
-        assert_eq!(part(50, Some(50)), (200, Some(50), 50));
-        assert_eq!(part(50, Some(100)), (200, Some(100), 20));
-        assert_eq!(part(200, Some(800)), (1_000, None, 0));
+        assert_eq!(
+            (part(50, 0, 120), part(50, 50, 120), part(50, 100, 120)),
+            ((Some(0), 50), (Some(50), 50), (Some(100), 20))
+        );
+        assert_eq!(part(200, 800, 120), (None, 0));
     }
 
     #[test]

@@ -33,6 +33,7 @@ struct FusedLegs {
     fused: Vec<FusedFile>,
     /// The vector of the question; `None` if the embedding model is unavailable.
     query: Option<Vec<f32>>,
+    weights: Weights,
     warnings: Vec<String>,
 }
 
@@ -76,8 +77,8 @@ impl Asker {
         let files = terms::filter_files(&*served.store, &self.catalog, files, &question.terms).await?;
         let legs = self.run_legs(served, question, &files, asked);
         let (names, legs) = tokio::try_join!(self.search_names(question, &files), legs)?;
-        let FusedLegs { mut fused, query, mut warnings } = legs;
-        self.add_name_matches(served, question, query.as_deref(), &names, &mut fused).await?;
+        let FusedLegs { mut fused, query, weights, mut warnings } = legs;
+        self.add_name_matches(served, question, (query.as_deref(), &weights), &names, &mut fused).await?;
         let merged = fused.len();
         let PresentedHits { found: hits, is_stale, word_weights } =
             self.build_hits(served, question, fused, &mut warnings).await?;
@@ -194,7 +195,7 @@ impl Asker {
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
             fuse::apply_feedback(&mut fused[..best], query, &vectors, &weights);
         }
-        Ok(FusedLegs { fused, query, warnings })
+        Ok(FusedLegs { fused, query, weights, warnings })
     }
 
     /// Returns how to convert the cosines of a model; unchanged if the model does not answer.

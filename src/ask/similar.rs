@@ -46,7 +46,8 @@ impl Asker {
             AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
         );
         let mut warnings = around.warnings;
-        let question = Question {
+        let rankings = range.rankings();
+        let mut question = Question {
             plan: plan.clone(),
             privacy: self.privacy,
             warnings: Vec::new(),
@@ -54,13 +55,18 @@ impl Asker {
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),
-            limit: range.ranked(),
-            is_later_part: range.offset > 0,
+            limit: rankings[0],
             reranked_hits: 0,
             explain: false,
             words_only: false,
         };
-        let (found, merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
+        let (mut found, mut merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
+        for limit in rankings.into_iter().skip(1) {
+            question.limit = limit;
+            let (larger, number) = self.find_similar(&served, &question, &mean, &files, &mut Vec::new()).await?;
+            hit::add_larger_ranking(&mut found, larger, limit);
+            merged = number;
+        }
         let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();
         range.cut(&mut hits);
         for hit in &mut hits {

@@ -71,18 +71,19 @@ impl IgnoreMatcher {
         self.hidden_on_way(relative, is_dir).is_some()
     }
 
-    /// Returns the topmost hidden entry on the way to an entry, the last one included, and whether it is a folder.
+    /// Returns the entry whose own rule hides an entry or a folder above it, the topmost first, and whether it is a folder.
     fn hidden_on_way(&self, relative: &Path, is_dir: bool) -> Option<(PathBuf, bool)> {
         let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.reverse();
-        let entries = way.into_iter().map(|it| (self.root.join(it), is_dir || it != relative));
-        entries.into_iter().find(|(path, is_dir)| self.hides_entry(path, *is_dir))
+        let mut entries = way.into_iter().map(|it| (self.root.join(it), is_dir || it != relative));
+        entries
+            .find_map(|(path, is_dir)| self.hiding_entry(&path, is_dir).map(|(it, is_dir)| (it.to_path_buf(), is_dir)))
     }
 
     /// Returns which rule hides an entry or a folder above it, as [`IgnoreMatcher::hiding_rule`] does.
     pub(super) fn hiding_rule_on_way(&self, relative: &Path, is_dir: bool) -> Option<&'static str> {
         let (hidden, is_dir) = self.hidden_on_way(relative, is_dir)?;
-        self.hiding_rule(&hidden, is_dir)
+        self.rule_for(&hidden, is_dir)
     }
 
     /// Returns the ignore file and the rule in it that hide an entry or a folder above it; `None` if no ignore file does.
@@ -97,17 +98,23 @@ impl IgnoreMatcher {
 
     /// Returns whether an entry of a visible folder is ignored. `path` is absolute.
     pub(super) fn hides_entry(&self, path: &Path, is_dir: bool) -> bool {
+        self.hiding_entry(path, is_dir).is_some()
+    }
+
+    /// Returns the entry whose own rule hides an entry of a visible folder, and whether it is a folder.
+    fn hiding_entry<'p>(&self, path: &'p Path, is_dir: bool) -> Option<(&'p Path, bool)> {
+        let own = || self.is_ignored(path, is_dir).then_some((path, is_dir));
         if self.nested_roots.is_empty() {
-            return self.is_ignored(path, is_dir);
+            return own();
         }
         if self.leads_to_nested_root(path) {
-            return false;
+            return None;
         }
         // If a folder that leads to a nested root is ignored, everything in it is ignored except the folders that lead to
         // that root.
         let folders = path.ancestors().skip(1).take_while(|it| !self.is_rule_boundary(it));
-        let is_hidden = folders.filter(|it| self.leads_to_nested_root(it)).any(|it| self.is_ignored(it, true));
-        is_hidden || self.is_ignored(path, is_dir)
+        let hidden = folders.filter(|it| self.leads_to_nested_root(it)).find(|it| self.is_ignored(it, true));
+        hidden.map(|it| (it, true)).or_else(own)
     }
 
     fn leads_to_nested_root(&self, path: &Path) -> bool {
@@ -126,7 +133,8 @@ impl IgnoreMatcher {
     /// Returns which rule hides an entry of a visible folder, as [`IgnoreMatcher::hides_entry`] decides: `ignore_setting`,
     /// `ignore_file` or `hidden`; `None` if the entry is visible.
     pub(super) fn hiding_rule(&self, path: &Path, is_dir: bool) -> Option<&'static str> {
-        self.hides_entry(path, is_dir).then(|| self.rule_for(path, is_dir).unwrap_or("ignore_file"))
+        let (hidden, is_dir) = self.hiding_entry(path, is_dir)?;
+        self.rule_for(hidden, is_dir)
     }
 
     /// Returns which rule matches an entry itself.

@@ -118,6 +118,9 @@ mod tests {
             assert!(explain(file).is_some_and(|it| it.contains(&expected)), "{file}: {:?}", explain(file));
         }
         assert_eq!((explain("a.txt"), explain("gone.bak")), (None, None));
+        rules.set_roots(vec![root.to_path_buf(), root.join("drafts/2025")]);
+        std::fs::write(root.join("drafts/f.txt"), "f").unwrap();
+        assert!(explain("drafts/f.txt").is_some_and(|it| it.contains("the rule `/drafts/`")), "beside a nested root");
         let hidden = explain_to("sub/e.log", false).unwrap();
         assert!(!hidden.contains(".gitignore") && !hidden.contains("*.log"), "{hidden}");
     }

@@ -90,7 +90,7 @@ impl Planner {
             _ => block_in_place(|| plan_by_rules(request, self.privacy, today))?,
         };
         match &self.llm {
-            Some(llm) if request.plan.is_none() && !request.words_only => {
+            Some(llm) if request.plan.is_none() && !request.words_only && !request.plain_words => {
                 Ok(model_planner::plan_with_model(llm, request, rules, today).await)
             }
             _ => Ok(PlanOutcome::without_warnings(rules)),

@@ -30,7 +30,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     if let Some(problem) = syntax.problems.first() {
         return Err(problem.clone());
     }
-    let reading = read_question(&pieces, today);
+    let reading = if request.plain_words { plain_words(&syntax) } else { read_question(&pieces, today) };
     let filters =
         override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
     // A question of operators alone, such as `ext:pdf`, lists files by metadata.
@@ -56,6 +56,12 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     };
     validate(&plan)?;
     Ok(plan)
+}
+
+/// Searches for every word besides the operators.
+fn plain_words(syntax: &Operators) -> RuleResult {
+    let text = Some(syntax.free_text.clone()).filter(|it| !it.is_empty());
+    RuleResult { intent: "search", text, ..RuleResult::default() }
 }
 
 /// Applies the rules to the words of a question. If they find no condition, applies them again with typing errors corrected,
@@ -227,6 +233,20 @@ mod tests {
         assert_eq!(found.extensions, [".md"]);
         assert_eq!((found.modified_after, found.modified_before.as_deref()), (None, Some("2020-01-01")));
         assert_eq!(found.owner.as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn plain_words_are_searched_and_operators_apply() {
+        let query = "latest slides from 2021 about rent ext:md -draft";
+        let plan = ask(&AskRequest { query: query.into(), plain_words: true, ..AskRequest::default() }).unwrap();
+        assert_eq!(
+            (plan.l1_query_text.as_deref(), plan.date_order),
+            (Some("latest slides from 2021 about rent"), None)
+        );
+        let filters = L0Filters { extensions: vec![".md".into()], ..L0Filters::default() };
+        assert_eq!((plan.intent.as_str(), plan.l0_filters), ("search", Some(filters)));
+        let listed = ask(&AskRequest { query: "ext:md".into(), plain_words: true, ..AskRequest::default() }).unwrap();
+        assert_eq!((listed.intent.as_str(), listed.l1_query_text), ("list", None));
     }
 
     #[test]

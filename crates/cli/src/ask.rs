@@ -69,6 +69,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         filters: args.filter.l0(),
         explain: args.explain,
         words_only: false,
+        plain_words: false,
         plan: None,
     };
     let response = client.ask(request).await?;

@@ -61,6 +61,37 @@ fn language_and_author_filter_questions_lists_and_counts() {
 }
 
 #[test]
+fn plain_words_set_no_filter() {
+    let world = world();
+    for (plain, files) in [(false, 1), (true, 3)] {
+        let request = json!({"query": "emails about the mooring", "plain_words": plain});
+        assert_eq!(names(&post(&world, "/v1/search", &request).json()).len(), files, "{plain}");
+        assert_eq!(post(&world, "/v1/counts", &request).json()["total"], files, "{plain}");
+    }
+}
+
+#[test]
+fn parts_of_a_ranking_lose_no_copies() {
+    let world = World::new().start();
+    let copy = "The harbour master counts the boats in the harbour every morning before the first ferry leaves.";
+    for number in 0..90 {
+        let own = format!("harbour {} {}", "word ".repeat(number % 7), "boat ".repeat(number));
+        world.write(&format!("note-{number}.md"), if number % 3 == 0 { copy } else { own.as_str() });
+    }
+    world.index();
+    for parts in [vec![(50, 0), (150, 50)], (0..10).map(|it| (10, it * 10)).collect()] {
+        let part = |(limit, offset): &(u32, u32)| {
+            names(&post(&world, "/v1/search", &json!({"query": "harbour", "limit": limit, "offset": offset})).json())
+        };
+        let mut all: Vec<String> = parts.iter().flat_map(part).collect();
+        assert_eq!(all.len(), 90, "{parts:?}");
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 90, "{parts:?}");
+    }
+}
+
+#[test]
 fn parts_of_a_ranking_are_adjacent_and_complete() {
     let world = World::new().start();
     for number in 0..23 {

@@ -119,6 +119,14 @@ fn filter_chips(page: &Page) {
     page.browser.click_starting("pdf");
     page.browser.wait_until("the address has the filter", |it| it.address().contains("ext=pdf"));
     page.browser.wait_until("only PDFs are left", |it| it.texts(".hit-name").iter().all(|it| it.ends_with(".pdf")));
+    // A filter that the words of a question set has a chip, and without it all words are searched.
+    page.ask("pdf files between 1 KB and 50 MB about the lease");
+    page.browser.wait_for_text(".active-filters", "from your words: .pdf 1 KB - 50 MB");
+    page.browser.wait_until("only PDFs are found", |it| it.texts(".hit-name").iter().all(|it| it.ends_with(".pdf")));
+    page.browser.click(".active-filters button");
+    page.browser.wait_for_text(".active-filters", "all words as text");
+    page.browser.wait_until("others are found too", |it| it.texts(".hit-name").iter().any(|it| !it.ends_with(".pdf")));
+    page.browser.wait_until("others are counted too", |it| it.text(".facets").contains("md"));
 }
 
 fn reasons(page: &Page) {

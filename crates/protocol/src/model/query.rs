@@ -288,6 +288,8 @@ pub struct AskRequest {
     pub explain: bool,
     /// Search by words and names alone, as fast as a user types: without vectors, models, skills and corrections.
     pub words_only: bool,
+    /// Search for every word of the question: no word becomes a filter or an order. Operators still apply.
+    pub plain_words: bool,
     /// A plan to run; if absent, one is made from the question.
     pub plan: Option<QueryPlan>,
 }

@@ -90,6 +90,8 @@ pub struct CountsRequest {
     pub filters: L0Filters,
     /// Only files below this folder.
     pub warehouse_root: Option<String>,
+    /// Search for every word of the question, as in [`AskRequest::plain_words`](crate::model::AskRequest::plain_words).
+    pub plain_words: bool,
 }
 
 /// The files that have one value.

@@ -16,6 +16,7 @@ impl From<model::AskRequest> for wire::AskRequest {
             filters: Some(it.filters.into()),
             explain: it.explain,
             words_only: it.words_only,
+            plain_words: it.plain_words,
             plan: it.plan.map(Into::into),
         }
     }
@@ -34,6 +35,7 @@ impl TryFrom<wire::AskRequest> for model::AskRequest {
             filters: it.filters.map(Into::into).unwrap_or_default(),
             explain: it.explain,
             words_only: it.words_only,
+            plain_words: it.plain_words,
             plan: it.plan.map(TryInto::try_into).transpose()?,
         })
     }

@@ -265,9 +265,11 @@ proptest! {
     fn questions_round_trip(
         query in ".{0,20}", mode in of(privacy()), root in of("/.{0,8}"), limit in of(any::<u32>()), filters in filters(),
         offset in of(any::<u32>()),
-        explain in any::<bool>(), words_only in any::<bool>(), plan in of(plan()),
+        explain in any::<bool>(), words_only in any::<bool>(), plain_words in any::<bool>(), plan in of(plan()),
     ) {
-        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, offset, filters, explain, words_only, plan };
+        let it = AskRequest {
+            query, privacy_mode: mode, warehouse_root: root, limit, offset, filters, explain, words_only, plain_words, plan,
+        };
         check_round_trip::<AskRequest, wire::AskRequest>(it);
     }
 
