@@ -30,7 +30,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     if let Some(problem) = syntax.problems.first() {
         return Err(problem.clone());
     }
-    let reading = if request.plain_words { plain_words(&syntax) } else { read_question(&pieces, today) };
+    let reading = if request.plain_words { plain_words(&pieces) } else { read_question(&pieces, today) };
     let filters =
         override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
     // A question of operators alone, such as `ext:pdf`, lists files by metadata.
@@ -59,9 +59,9 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
 }
 
 /// Searches for every word besides the operators.
-fn plain_words(syntax: &Operators) -> RuleResult {
-    let text = Some(syntax.free_text.clone()).filter(|it| !it.is_empty());
-    RuleResult { intent: "search", text, ..RuleResult::default() }
+fn plain_words(pieces: &[QuestionPart]) -> RuleResult {
+    let text = pieces.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+    RuleResult { intent: "search", text: Some(text).filter(|it| !it.is_empty()), ..RuleResult::default() }
 }
 
 /// Applies the rules to the words of a question. If they find no condition, applies them again with typing errors corrected,
