@@ -12,7 +12,7 @@ function Quote({ quote, place, onOpen }) {
     <button type="button" class="quote-button" onClick=${() => onOpen(quote)}>
       <span class="quote-text"><bdi>${visibleText(quote.text)}</bdi></span>
       <span class="quote-place">
-        ${quote.checked && html`<span class="quote-checked" title=${t('checked_explain')}><${Icon} name="check" size=${13} />${t('quote_checked')}</span>`}
+        ${quote.checked && html`<span class="quote-checked" title=${t('checked_explain')}><${Icon} name="file" size=${13} />${t('quote_checked')}</span>`}
         <bdi>${visibleText(place, true)}</bdi></span>
     </button></li>`;
 }

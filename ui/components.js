@@ -126,6 +126,11 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
     </div></dialog>`;
 }
 
+/** A sentence of the daemon, whose names stand between backticks. */
+export function TextWithCode({ text }) {
+  return visibleText(text).split('`').map((part, index, parts) => (index % 2 === 1 && index < parts.length - 1 ? html`<code key=${index}>${part}</code>` : part));
+}
+
 /**
  * A message. `kind` is `error`, `warning`, `info` or `success`; `text` is a sentence; `error` may be an ApiError, whose hint
  * is shown too; `actions` are buttons below the text. Without any text there is no message.
@@ -138,8 +143,8 @@ export function Message({ kind, error, text = error && (error.message || String(
     <${Icon} name=${icon} />
     <div class="message-text">
       ${children}
-      ${text && html`<p><bdi>${visibleText(text)}</bdi></p>`}
-      ${error?.hint && html`<p class="message-hint"><bdi>${visibleText(error.hint)}</bdi></p>`}
+      ${text && html`<p><bdi><${TextWithCode} text=${text} /></bdi></p>`}
+      ${error?.hint && html`<p class="message-hint"><bdi><${TextWithCode} text=${error.hint} /></bdi></p>`}
       ${actions}
     </div>
     ${onClose && html`<${Button} icon="close" label=${t('close')} variant="plain" onClick=${onClose} />`}
@@ -209,11 +214,14 @@ export function Toast() {
     ${message && html`<div class=${`toast toast-${message.kind}`}>${visibleText(message.text)}</div>`}</div>`;
 }
 
-/** Copies a text to the clipboard and says so. */
-export async function copyText(text) {
+/** A message repeats at most this many characters of a copied text. */
+const SHOWN_COPY = 80;
+
+/** Copies a text to the clipboard and says so; with `isShown`, the message repeats it. */
+export async function copyText(text, isShown = false) {
   try {
     await navigator.clipboard.writeText(text);
-    toast(t('copied'));
+    toast(isShown ? `${t('copied')}: ${visibleText(text.length > SHOWN_COPY ? `${text.slice(0, SHOWN_COPY)}\u2026` : text, true)}` : t('copied'));
   } catch (error) {
     toast(t('copy_failed', { reason: error.message }), 'error');
   }

@@ -1,7 +1,7 @@
 /** Components that the views beside the search share. */
 import { html, useState } from './vendor/preact-htm.js';
 import { t, tn, language } from './i18n.js';
-import { Button, Dialog, Icon, Loading, Message, copyText, formatNumber, visibleText, word } from './components.js';
+import { Button, Dialog, Icon, Loading, Message, TextWithCode, copyText, formatNumber, visibleText, word } from './components.js';
 import { useAction, useId } from './hooks.js';
 
 /** A part of a view with a heading. */
@@ -47,7 +47,7 @@ export function Command({ text }) {
 export function SentenceWithCommands({ text }) {
   const parts = visibleText(text).split('`');
   const commands = parts.filter((part, index) => index % 2 === 1 && /^vicd? /.test(part));
-  return html`<p>${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}</p>
+  return html`<p><${TextWithCode} text=${text} /></p>
     ${[...new Set(commands)].map((command) => html`<${Command} key=${command} text=${command} />`)}`;
 }
 

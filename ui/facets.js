@@ -206,8 +206,8 @@ export function activeFilters(params, roots = []) {
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });
   if (params.size) active.push({ label: sizeLabel(params.size), icon: 'info', without: { size: '' } });
   if (params.language) active.push({ label: languageName(params.language), icon: 'info', without: { language: '' } });
-  if (params.author) active.push({ label: t('filter_author', { name: params.author }), icon: 'star', without: { author: '' } });
-  if (params.owner) active.push({ label: t('filter_owner', { name: params.owner }), icon: 'star', without: { owner: '' } });
+  if (params.author) active.push({ label: t('filter_author', { name: params.author }), icon: 'info', without: { author: '' } });
+  if (params.owner) active.push({ label: t('filter_owner', { name: params.owner }), icon: 'info', without: { owner: '' } });
   if (params.plain) active.push({ label: t('filter_plain'), icon: 'text', without: { plain: '' } });
   return active;
 }

@@ -51,13 +51,13 @@ export function FolderChooser({ onChoose, chooseLabel, offersRoots, autofocus })
     ${offersRoots && known?.length > 0 && html`<p>${t('folder_roots')}</p><div class="button-row">${known.map((root) => html`<${Button} key=${root.path} icon="folder"
       onClick=${() => onChoose(root.path)}><${PathText} path=${root.path} /><//>`)}</div>`}
     <${Form} class="inline-form" onSubmit=${() => open(chosen)}>
-      <${TextField} label=${t('facet_folder')} value=${typed ?? shown?.path ?? ''} onInput=${type} autofocus=${autofocus} />
+      <${TextField} label=${t('facet_folder')} value=${typed ?? shown?.path ?? ''} onInput=${type} onFocus=${(event) => event.target.select()} autofocus=${autofocus} />
       <${Button} icon="up" disabled=${!above} onClick=${() => open(above)}>${t('folder_up')}<//>
     <//>
     <div class="folder-list-area"><${LoadState} request=${list} />
       ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
       ${shown && !list.error && html`<${FolderListBox} list=${shown} onOpen=${open} />`}</div>
-    ${shown && html`<${Button} variant="primary" icon="plus" onClick=${() => onChoose(chosen)}>
+    ${shown && html`<${Button} variant="primary" icon="plus" disabled=${Boolean(list.error)} onClick=${() => onChoose(chosen)}>
       ${chooseLabel} <bdi class="chosen-name">${visibleText(chosen, true)}</bdi><//>`}
   </div>`;
 }

@@ -9,6 +9,8 @@ import { useAction, useLoad } from './hooks.js';
 
 const MAX_DRAWN = 60;
 const FOUND_LIMIT = 20;
+/** So much of a passage is enough to find it again on its page. */
+const MAX_QUOTE = 300;
 /** Passages are parts of files: they are shown only on demand, because they would hide the files. */
 const HIDDEN_AT_FIRST = ['Chunk'];
 
@@ -170,7 +172,7 @@ function NameFilter({ of, title, names, hidden, onChange }) {
 function evidenceTarget(evidence) {
   const anchor = evidence.anchor || {};
   const lines = anchor.line_start ? `${anchor.line_start}-${anchor.line_end || anchor.line_start}` : undefined;
-  return { path: evidence.path, page: anchor.page, lines, sheet: anchor.sheet, cell: anchor.cell, part: anchor.part, member: anchor.member };
+  return { path: evidence.path, page: anchor.page, lines, sheet: anchor.sheet, cell: anchor.cell, part: anchor.part, member: anchor.member, quote: evidence.text?.slice(0, MAX_QUOTE) };
 }
 
 function EvidenceButton({ evidence, openPreview }) {
@@ -199,9 +201,11 @@ function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   const count = (entity.out_count ?? entity.out.length) + (entity.in_count ?? entity.in.length);
   const edges = [...entity.out.map((edge) => ({ ...edge, arrow: '→' })), ...entity.in.map((edge) => ({ ...edge, arrow: '←' }))];
   const shown = edges.filter((edge) => !hiddenKinds.has(edge.entity.entity_type));
+  const passage = entity.entity_type === 'Chunk' && entity.in.find((edge) => edge.evidence?.path)?.evidence;
+  const target = entity.entity_type === 'File' && path ? { path } : passage && evidenceTarget(passage);
   return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entity.name, true)}</bdi>`} class="entity-panel">
     <p class="muted">${word('kind', entity.entity_type)} · <code><bdi>${visibleText(entity.key, true)}</bdi></code></p>
-    ${entity.entity_type === 'File' && path && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview({ path })}>${t('open_preview')}<//></div>`}
+    ${target && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview(target)}>${t('open_preview')}<//></div>`}
     <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [word('field', name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>
     ${shown.length < count && html`<p class="muted">${t('graph_truncated')}</p>`}

@@ -274,8 +274,8 @@ function skipToMain(event) {
 }
 
 /** The parameters of the address that open the preview of a file at a place. */
-function previewParams({ path, page, lines, sheet, cell, part, member, query }) {
-  return { file: path, page, lines, sheet, cell, part, member, marks: query };
+function previewParams({ path, page, lines, sheet, cell, part, member, query, quote }) {
+  return { file: path, page, lines, sheet, cell, part, member, marks: query, quote };
 }
 
 // The chosen theme is applied before the first rendering; without the module the system's colours stay.

@@ -120,8 +120,8 @@ function PreviewActions({ target, session, navigate, onSimilar, onFolder }) {
   const { path } = target;
   return html`<div class="preview-actions" role="group" aria-label=${t('preview_actions')}>
     ${session.local && html`<${Button} icon="open" onClick=${() => openInProgram(path)}>${t('open')}<//>`}
-    <${Button} icon="copy" label=${t('copy_path')} onClick=${() => copyText(path)} />
-    <${Button} icon="quote" label=${t('copy_citation')} onClick=${() => copyText(citation(target))} />
+    <${Button} icon="copy" label=${t('copy_path')} onClick=${() => copyText(path, true)} />
+    <${Button} icon="quote" label=${t('copy_citation')} onClick=${() => copyText(citation(target), true)} />
     <${Button} icon="similar" label=${t('similar_files')} onClick=${() => onSimilar(path)} />
     <${Button} icon="folder" label=${t('in_this_folder')} onClick=${() => onFolder(path.slice(0, path.lastIndexOf('/')) || '/')} />
     <${Button} icon="graph" label=${t('show_in_graph')} onClick=${() => navigate('/ui/graph', { path })} />

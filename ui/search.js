@@ -11,7 +11,7 @@ import { Preview, targetOfHit } from './preview.js';
 import { SORT_NAMES, requestOf, sortHits, useCompletions, useResults } from './search_requests.js';
 
 /** Parameters of the address that name a file beside the hits (see `openPreview`). */
-const FILE_PARAMS = ['file', 'page', 'lines', 'sheet', 'cell', 'part', 'member', 'marks'];
+const FILE_PARAMS = ['file', 'page', 'lines', 'sheet', 'cell', 'part', 'member', 'marks', 'quote'];
 const withoutFile = (params) => Object.fromEntries(Object.entries(params).filter(([name]) => !FILE_PARAMS.includes(name)));
 const PAGE_STEP = 8;
 
@@ -154,6 +154,9 @@ function ResultCount({ state, counts, request }) {
     text = t('count_of', { shown: formatNumber(state.hits.length), total: formatNumber(total) });
   }
   else if (total === null && !isStart && !state.done) text = t('count_first', { shown: formatNumber(state.hits.length) });
+  // Meaning finds files without any of the words, and the filters count those with words.
+  const withWords = request.query && !state.loading && counts?.complete && counts.total < state.hits.length ? counts.total : null;
+  if (withWords !== null) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
   return html`<p class="result-count"><span aria-live="polite">${text}</span>
     ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
 }
@@ -169,6 +172,12 @@ function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }
   </div>`;
 }
 
+/** True if a filter of the address or of the words is a date. */
+function hasDates(request, state) {
+  const filters = { ...state.plan?.l0_filters, ...request.filters };
+  return Boolean(filters.modified_after || filters.modified_before);
+}
+
 /** What stands above the hits and scrolls with them: errors, warnings, the answer or the start page. */
 function ResultHeader({ state, request, searches, status, pathOf, onQuote, navigate, retry }) {
   const placeOf = ({ place, hit: number }) => {
@@ -182,12 +191,13 @@ function ResultHeader({ state, request, searches, status, pathOf, onQuote, navig
       actions=${html`<${Button} icon="refresh" onClick=${retry}>${t('try_again')}<//>`} />`}
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
-    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
+    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`} />`)}
     ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} placeOf=${placeOf} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
     ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
-      <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p></div>`}
+      <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p>
+      ${hasDates(request, state) && html`<p class="muted">${t('dates_explain')}</p>`}</div>`}
   </div>`;
 }
 
@@ -197,13 +207,31 @@ function StartPage({ status, searches, onOpen }) {
     ${coverage && html`<p class="coverage-line">${t('coverage_line', {
       indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found), folders: formatNumber(status.roots.length) })}
       ${coverage.pending > 0 && html` ${tn('coverage_pending', coverage.pending)}`}
+      ${coverage.skipped > 0 && html` ${tn('coverage_skipped', coverage.skipped)}`}
       ${coverage.failed > 0 && html` ${tn('coverage_failed', coverage.failed)}`}</p>`}
     <${SavedSearches} searches=${searches} onOpen=${onOpen} />
     <h2>${t('recent_files')}</h2></div>`;
 }
 
+/** The place of a quote, which may be another page, sheet or cell than that of the best passage of its file. */
+function placeOfQuote(quote, hit) {
+  const anchor = { ...hit.metadata.anchor };
+  const page = Number(/, page (\d+)/.exec(quote.place)?.[1]);
+  const [, sheet, cell] = /, sheet (.+), ([A-Z]+\d+(?::[A-Z]+\d+)?)$/.exec(quote.place) || [];
+  if (page) anchor.page = page;
+  if (cell) Object.assign(anchor, { sheet, cell });
+  return { key: hitKey(hit), anchor, text: quote.text, isQuote: true };
+}
+
+/** Where the preview of a hit begins: at its quote in the answer, if there is one. */
+function firstPlace(hit, { answer, hits }) {
+  const quote = answer?.outcome === 'answered' && answer.quotes.find((item) => hits[item.hit - 1] === hit);
+  return quote ? placeOfQuote(quote, hit) : null;
+}
+
 /** The target of the preview: a file of the address, or the selected hit at one of its places. */
-function usePreviewTarget(params, hit, place, query) {
+function usePreviewTarget(params, hit, place, state) {
+  const { query } = state;
   return useMemo(() => {
     if (params.file) {
       const [from, to] = (params.lines || '').split('-').map(Number);
@@ -211,10 +239,10 @@ function usePreviewTarget(params, hit, place, query) {
         page: Number(params.page) || undefined, line_start: from || undefined, line_end: to || from || undefined,
         sheet: params.sheet, cell: params.cell, part: params.part, member: params.member,
       };
-      return { path: params.file, anchor, hit: null, query: params.marks || query };
+      return { path: params.file, anchor, hit: null, query: params.marks || query, quote: params.quote, isQuote: Boolean(params.quote) };
     }
-    return hit ? { ...targetOfHit(hit, place?.key === hitKey(hit) ? place : null), query } : null;
-  }, [hit, place, query, ...FILE_PARAMS.map((name) => params[name])]);
+    return hit ? { ...targetOfHit(hit, place?.key === hitKey(hit) ? place : firstPlace(hit, state)), query } : null;
+  }, [hit, place, state.answer, query, ...FILE_PARAMS.map((name) => params[name])]);
 }
 
 const focusById = (id) => setTimeout(() => document.getElementById(id)?.focus(), 120);
@@ -250,7 +278,7 @@ export function SearchView({ session, navigate, params, status }) {
   // The marks belong to the hits that are shown, which may be a few letters behind the text of the box.
   const marksQuery = state.query;
   // The preview follows a little later, so that typing and holding an arrow key stay smooth.
-  const target = useDebounce(usePreviewTarget(params, hits[selected], place, marksQuery), query.isTyping ? 250 : 60);
+  const target = useDebounce(usePreviewTarget(params, hits[selected], place, state), query.isTyping ? 250 : 60);
   const setParams = useCallback((changes, options) => navigate('/ui/', { ...withoutFile(params), ...changes }, options), [params]);
 
   useEffect(() => {
@@ -278,9 +306,7 @@ export function SearchView({ session, navigate, params, status }) {
     const hit = state.hits[quote.hit - 1];
     if (!hit) return;
     select(hits.indexOf(hit), { open: true });
-    // The quote may stand on another page than the best passage of the file.
-    const page = Number(/, page (\d+)/.exec(quote.place)?.[1]) || hit.metadata.anchor?.page;
-    setPlace({ key: hitKey(hit), anchor: { ...hit.metadata.anchor, page }, text: quote.text, isQuote: true });
+    setPlace(placeOfQuote(quote, hit));
   };
   const submit = () => {
     if (selection.moved && selected >= 0) {

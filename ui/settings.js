@@ -53,9 +53,13 @@ function FoldersPart({ session, params, navigate }) {
 
 function RootCard({ root, open, owner, settings, onChange }) {
   const [removing, setRemoving] = useState(false);
+  const { run, busy, error } = useAction();
+  const index = () => run(async () => { await post('/v1/index/start', { root: root.path }); toast(t('folder_started')); });
   return html`<li class="folder-card"><div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${root.path} /></strong>
       ${!root.available && html`<${Badge} kind="bad">${t('root_unavailable_short')}<//>`}
-      ${owner && html`<${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
+      ${owner && html`<${Button} icon="refresh" disabled=${busy} onClick=${index}>${t('folder_again')}<//>
+        <${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
+    <${Message} error=${error} />
     ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}
     ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')} open=${open}>${() => html`<${RootPatterns} root=${root} settings=${settings} />`}<//>`}
     ${removing && html`<${ConfirmDialog} title=${t('folder_remove_title')} confirmLabel=${t('remove')} onClose=${() => setRemoving(false)}
@@ -178,7 +182,7 @@ function KeysPart() {
       { name: 'revoke', title: t('column_action'), cell: (key) => html`<${Button} variant="danger" onClick=${() => setRevoking(key)}>${t('key_revoke')}<//>` },
     ]} />
     ${revoking && html`<${ConfirmDialog} title=${t('key_revoke_title', { name: visibleText(revoking.name, true) })} confirmLabel=${t('key_revoke')}
-      onClose=${() => setRevoking(null)} action=${async () => { await post('/v1/keys/revoke', { name: revoking.name }); keys.reload(); }}><p>${t('key_revoke_explain')}</p><//>`}
+      onClose=${() => setRevoking(null)} action=${async () => { await post('/v1/keys/revoke', { name: revoking.name }); setCreated((key) => (key?.name === revoking.name ? null : key)); keys.reload(); }}><p>${t('key_revoke_explain')}</p><//>`}
     <${NewKeyForm} onCreated=${(key) => { setCreated(key); keys.reload(); }} />
   <//>`;
 }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, L0Filters};
-use crate::units;
+use crate::{planner, units};
 
-/// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
+/// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot. The dates of a filter for
+/// mails alone are those on which they were sent.
 ///
 /// # Errors
 /// A date, glob or range is invalid; the message names the filter.
@@ -31,9 +32,13 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     {
         return Err(Error::invalid("modified_after must be before modified_before").field("filters.modified_after"));
     }
+    let extensions: Vec<String> =
+        filters.extensions.iter().map(|it| it.trim_start_matches('.').to_lowercase()).collect();
+    let has_dates = modified_after_ns.is_some() || modified_before_ns.is_some();
     Ok(FileFilter {
         under: under.map(PathBuf::from),
-        extensions: filters.extensions.iter().map(|it| it.trim_start_matches('.').to_lowercase()).collect(),
+        mail_dates: has_dates && planner::is_mail(&extensions),
+        extensions,
         path_glob: filters.path_glob.clone(),
         modified_after_ns,
         modified_before_ns,
@@ -74,7 +79,12 @@ mod tests {
         const DAY: i64 = 86_400_000_000_000;
         let midnight = Local.with_ymd_and_hms(1970, 1, 2, 0, 0, 0).earliest().unwrap().timestamp_nanos_opt();
         assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (midnight, Some(3 * DAY)));
-        assert_eq!(filter.extensions, ["pdf", "md"]);
+        assert_eq!((filter.extensions, filter.mail_dates), (vec!["pdf".to_string(), "md".to_string()], false));
+        let mails = L0Filters { extensions: vec![".eml".into()], ..filters.clone() };
+        assert!(resolve(&mails, None).unwrap().mail_dates);
+        assert!(
+            !resolve(&L0Filters { modified_after: None, modified_before: None, ..mails }, None).unwrap().mail_dates
+        );
     }
 
     #[test]

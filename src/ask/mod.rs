@@ -214,7 +214,6 @@ impl Asker {
         let mut filter = self.file_filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         if planner::is_mail(&filter.extensions) {
             filter.with_inner_names = planner::asks_for_attachments(&plan.raw_user_text);
-            filter.mail_dates = filter.modified_after_ns.is_some() || filter.modified_before_ns.is_some();
         }
         if filter.mail_dates {
             warnings.push(MAIL_DATES_WARNING.to_string());

@@ -69,14 +69,20 @@ pub fn explain_left_out(
         Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()).filter(|it| may_see(&it.0)) {
             Some((file, rule)) => {
                 let line = line_of(&file, &rule).map(|it| format!(", line {it}")).unwrap_or_default();
-                left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(
-                    "remove the rule, or add a rule with `!` to a file `.vicignore` in the indexed folder; then index the folder again",
-                )
+                left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(cure_of(root, &file, &rule))
             }
             None => left_out("a rule in an ignore file of a folder above it".to_string()),
         }),
     };
     Ok(found)
+}
+
+/// Returns how to have the entries indexed that a rule of an ignore file leaves out.
+fn cure_of(root: &Path, file: &Path, rule: &str) -> String {
+    // Beside the rule, so that a path in it means the same. The rules of git's `info/exclude` begin at the repository.
+    let folder = file.parent().filter(|_| !file.ends_with("info/exclude")).unwrap_or(root);
+    let own = folder.join(".vicignore");
+    format!("remove the rule, or add the line `!{rule}` to `{}`; then index the folder again", own.display())
 }
 
 /// Returns the number of the last line of an ignore file that is this rule: later rules decide.
@@ -118,6 +124,11 @@ mod tests {
             assert!(explain(file).is_some_and(|it| it.contains(&expected)), "{file}: {:?}", explain(file));
         }
         assert_eq!((explain("a.txt"), explain("gone.bak")), (None, None));
+        std::fs::write(root.join("sub/.vicignore"), "!*.log\n").unwrap();
+        std::fs::write(root.join(".vicignore"), "/drafts/\n!/drafts/\n").unwrap();
+        assert_eq!((explain("sub/e.log"), explain("drafts/2025/b.txt")), (None, None), "the cures of the hints");
+        std::fs::remove_file(root.join("sub/.vicignore")).unwrap();
+        std::fs::write(root.join(".vicignore"), "# own\n/drafts/\n").unwrap();
         rules.set_roots(vec![root.to_path_buf(), root.join("drafts/2025")]);
         std::fs::write(root.join("drafts/f.txt"), "f").unwrap();
         assert!(explain("drafts/f.txt").is_some_and(|it| it.contains("the rule `/drafts/`")), "beside a nested root");

@@ -12,6 +12,12 @@ pub(in crate::catalog) fn split(column: &str) -> impl Iterator<Item = &str> {
     column.lines().filter_map(|it| it.split_once('\t')).map(|it| it.1)
 }
 
+/// Returns the name of an author without the address, or the address if it has no name.
+pub(in crate::catalog) fn name_of(author: &str) -> &str {
+    let name = author.split_once('<').map_or(author, |(name, _)| name).trim().trim_matches('"');
+    if name.is_empty() { author } else { name }
+}
+
 /// Returns the folded words of a name or address between blanks, so that a part of the words in sequence is a substring.
 pub(in crate::catalog) fn needle(text: &str) -> String {
     let folded = vic_words::fold(text);
@@ -34,5 +40,9 @@ mod tests {
         }
         assert_eq!(split(&column).collect::<Vec<_>>(), ["Zoë Lane <z.lane@example.org>", "Ben Oak"]);
         assert_eq!(join(&[]), None);
+        assert_eq!(
+            (name_of("\"Lane, Zoë\" <z@example.org>"), name_of("<z@example.org>")),
+            ("Lane, Zoë", "<z@example.org>")
+        );
     }
 }

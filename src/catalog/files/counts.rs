@@ -108,7 +108,9 @@ impl Tally {
         let language = row.get::<_, Option<String>>(6)?.filter(|it| !it.is_empty());
         language.into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
         let authors = row.get::<_, Option<String>>(7)?.unwrap_or_default();
-        authors::split(&authors).for_each(|it| *self.authors.entry(it.to_string()).or_default() += 1);
+        // One person may write with several addresses, and be named without one as the author of a document.
+        let names: HashSet<&str> = authors::split(&authors).map(authors::name_of).collect();
+        names.into_iter().for_each(|it| *self.authors.entry(it.to_string()).or_default() += 1);
         Ok(())
     }
 

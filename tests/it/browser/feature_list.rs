@@ -354,7 +354,7 @@ fn graph(page: &Page) {
     page.script("document.querySelector('main textarea').select();");
     page.browser.press("select ?x wher ?x is File");
     page.browser.click_named("Run");
-    page.browser.wait_for_text("main", "expected `where`");
+    page.browser.wait_for_text("main", "expected where");
     page.script("document.querySelector('main textarea').select();");
     page.browser.press("select ?x, ?y where ?x is File, ?x -links_to-> ?y limit 2");
     page.browser.click_named("Run");
