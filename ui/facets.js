@@ -67,7 +67,7 @@ async function loadCounts(request, options) {
   const [counts, ...answers] = await Promise.all([ask(request), ...others.map(([, other]) => ask(other).catch(() => null))]);
   const groups = new Map(others.map(([name], index) => [name, answers[index]?.groups.find((group) => group.name === name)]));
   const complete = counts.complete && answers.every((answer) => answer?.complete !== false);
-  return { complete, groups: counts.groups.map((group) => groups.get(group.name) || group) };
+  return { ...counts, complete, groups: counts.groups.map((group) => groups.get(group.name) || group) };
 }
 
 /** Counts of the values of each filter for a request, and their error; none if not enabled. */

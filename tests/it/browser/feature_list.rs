@@ -116,6 +116,7 @@ fn completion(page: &Page) {
 fn filter_chips(page: &Page) {
     page.ask("lease");
     page.browser.wait_for_text("aside, .facets", "Folder");
+    page.browser.wait_for_text(".result-count", "with these words");
     page.browser.click_starting("pdf");
     page.browser.wait_until("the address has the filter", |it| it.address().contains("ext=pdf"));
     page.browser.wait_until("only PDFs are left", |it| it.texts(".hit-name").iter().all(|it| it.ends_with(".pdf")));
