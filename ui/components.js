@@ -128,7 +128,10 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
 
 /** A sentence of the daemon, whose names stand between backticks. */
 export function TextWithCode({ text }) {
-  return visibleText(text).split('`').map((part, index, parts) => (index % 2 === 1 && index < parts.length - 1 ? html`<code key=${index}>${part}</code>` : part));
+  const parts = visibleText(text).split('`');
+  // Without a partner, a backtick stays a sign of the text.
+  if (parts.length % 2 === 0) parts.push(parts.splice(-2).join('`'));
+  return parts.map((part, index) => (index % 2 === 1 ? html`<code key=${index}>${part}</code>` : part));
 }
 
 /**
@@ -177,11 +180,10 @@ export function ReadError({ error }) {
   return html`<${Message} error=${error}>${known && html`<p>${t(known)}</p>`}<//>`;
 }
 
-/** A filter that can be switched on (`onClick`), an active one that can be removed (`onRemove`), or, if that is null, one that stays. */
+/** A filter that can be switched on (`onClick`), or an active one that can be removed (`onRemove`). */
 export function Chip({ label, count, active, onClick, onRemove, icon }) {
   const content = html`${icon && html`<${Icon} name=${icon} size=${13} />`}<bdi class="chip-label">${visibleText(label)}</bdi>
     ${count !== undefined && html`<span class="chip-count">${formatNumber(count)}</span>`}`;
-  if (onRemove === null) return html`<span class="chip chip-active" title=${visibleText(label)}>${content}</span>`;
   if (onRemove) {
     return html`<button type="button" class="chip chip-active" onClick=${onRemove} title=${visibleText(label)}>
       ${content}<${Icon} name="close" size=${12} /><span class="visually-hidden">${t('remove_filter')}</span></button>`;

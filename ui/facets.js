@@ -70,11 +70,11 @@ async function loadCounts(request, options) {
   return { ...counts, complete, groups: counts.groups.map((group) => groups.get(group.name) || group) };
 }
 
-/** Counts of the values of each filter for a request, and their error; none if not enabled. */
+/** Counts of the values of each filter for a request, their error, and whether they are those of an older request; none if not enabled. */
 export function useCounts(request, enabled, session) {
   const key = enabled ? JSON.stringify(request) : '';
-  const { data, error } = useLoad((options) => (enabled ? loadCounts(request, options) : null), [key, session], TYPING_DELAY_MS);
-  return { counts: enabled ? data : null, error };
+  const { data, error, loading } = useLoad((options) => (enabled ? loadCounts(request, options) : null), [key, session], TYPING_DELAY_MS);
+  return { counts: enabled ? data : null, error, isOld: loading || Boolean(error) };
 }
 
 const baseName = (path) => path.split('/').filter(Boolean).pop() || path;
@@ -168,12 +168,12 @@ function dateLabel({ after, before }) {
 
 /** Filters of a plan, each with the operator of the search box that sets it, and the parameters of the address that stand for it. */
 const PLAN_FIELDS = [
-  ['extensions', /\bext:/, (value) => ({ ext: value.map((extension) => extension.slice(1)).join() })],
-  ['path_glob', /\b(path|name):/, (glob) => ({ under: glob.replace(/^\*\*\/|\/\*\*$/g, '') })],
-  ['modified_after', /\bafter:/, (after) => ({ after })], ['modified_before', /\bbefore:/, (before) => ({ before })],
-  ['min_size', /\bsize:/, (size, { max_size: most = '' }) => ({ size: `${size}..${most}` })],
-  ['max_size', /\bsize:/, (size, { min_size: least = '' }) => ({ size: `${least}..${size}` })],
-  ['language', /\blang:/, (language) => ({ language })], ['author', /\b(author|from):/, (author) => ({ author })], ['owner', /\bowner:/, (owner) => ({ owner })],
+  ['extensions', /\b(ext|lang):/i, (value) => ({ ext: value.map((extension) => extension.slice(1)).join() })],
+  ['path_glob', /\b(path|name):/i, (glob) => ({ under: glob.replace(/^\*\*\/|\/\*\*$/g, '') })],
+  ['modified_after', /\bafter:/i, (after) => ({ after })], ['modified_before', /\bbefore:/i, (before) => ({ before })],
+  ['min_size', /\bsize:/i, (size, { max_size: most = '' }) => ({ size: `${size}..${most}` })],
+  ['max_size', /\bsize:/i, (size, { min_size: least = '' }) => ({ size: `${least}..${size}` })],
+  ['language', /\blang:/i, (language) => ({ language })], ['author', /\b(author|from):/i, (author) => ({ author })], ['owner', /\bowner:/i, (owner) => ({ owner })],
 ];
 
 /**
@@ -214,7 +214,7 @@ export function activeFilters(params, roots = []) {
 
 /** The active filters as chips; a click removes one. `plan` is that of the question, `filters` are those that it was asked with. */
 export function ActiveFilters({ params, roots, plan, filters, onChange }) {
-  const planned = planFilter(plan, filters);
+  const planned = params.plain ? null : planFilter(plan, filters);
   const active = [...activeFilters(params, roots), planned].filter(Boolean);
   if (!active.length) return null;
   const removeAll = () => onChange({ ...Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])), plain: planned || params.plain ? '1' : '' });

@@ -7,14 +7,14 @@ import { Badge, Facts, Field, LoadState, PathText, TextField } from './component
 import { useAction, useDebounce, useGet, useLoad } from './hooks.js';
 
 const TYPING_DELAY_MS = 250;
-const parentOf = (path) => path.slice(0, path.lastIndexOf('/')) || '/';
+const parentOf = (path) => path.replace(/\/*[^/]*\/*$/, '') || '/';
 
 /** The folders in a folder. Of a path that is still being typed, they are those that it may become. */
 async function foldersIn(path, options) {
   try {
     return await post('/v1/folders', { path }, options);
   } catch (error) {
-    if (error.status !== 404 || !path?.startsWith('/')) throw error;
+    if (error.status !== 404 || !/^\/.*[^/]$/.test(path)) throw error;
     const list = await post('/v1/folders', { path: parentOf(path) }, options).catch(() => { throw error; });
     const begin = path.slice(path.lastIndexOf('/') + 1).toLowerCase();
     return { ...list, folders: list.folders.filter(({ name }) => name.toLowerCase().startsWith(begin)) };

@@ -126,7 +126,7 @@ function Why({ hit }) {
   return html`<div class="hit-why"><span class="tag">${t(`tier_${hit.tier}`)}</span>
     <bdi>${visibleText(facts)}</bdi>
     ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>
-    <div class="hit-technical"><bdi>${visibleText(technical, true)}</bdi></div>`;
+    ${hit.reasoning && html`<div class="hit-technical"><bdi>${visibleText(technical, true)}</bdi></div>`}`;
 }
 
 function Hit({ hit, path, index, total, selected, showWhy, rangesOf }) {

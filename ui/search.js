@@ -145,7 +145,7 @@ function SearchBox({ query, onSubmit, onListKey, onClose, selected, loading }) {
 }
 
 /** "50 of 117 files", told to screen readers when it changes. */
-function ResultCount({ state, counts, request }) {
+function ResultCount({ state, counts, isOld, request }) {
   const isStart = request.source === 'recent';
   const total = isStart ? null : state.total ?? counts?.total ?? null;
   let text = tn('count_files', state.hits.length);
@@ -155,15 +155,16 @@ function ResultCount({ state, counts, request }) {
   }
   else if (total === null && !isStart && !state.done) text = t('count_first', { shown: formatNumber(state.hits.length) });
   // Meaning finds files without any of the words, and the filters count those with words.
-  const withWords = request.query && !state.loading && counts?.complete && counts.total < state.hits.length ? counts.total : null;
-  if (withWords !== null) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
+  const isCounted = state.source === 'search' && request.query === state.query && counts?.complete && !isOld && !state.loading;
+  const withWords = isCounted && counts.total < state.hits.length ? counts.total : 0;
+  if (withWords) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
   return html`<p class="result-count"><span aria-live="polite">${text}</span>
     ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
 }
 
-function Toolbar({ state, counts, request, sort, setParams, toggles, onHistory }) {
+function Toolbar({ state, counts, isOld, request, sort, setParams, toggles, onHistory }) {
   return html`<div class="result-toolbar">
-    <${ResultCount} state=${state} counts=${counts} request=${request} />
+    <${ResultCount} state=${state} counts=${counts} isOld=${isOld} request=${request} />
     <label class="sort"><span>${t('sort')}</span>
       <select value=${sort} onChange=${(event) => setParams({ hit: '', sort: event.target.value === 'relevance' ? '' : event.target.value })}>
         ${SORT_NAMES.map((name) => html`<option key=${name} value=${name}>${t(`sort_${name}`)}</option>`)}</select></label>
@@ -266,7 +267,7 @@ export function SearchView({ session, navigate, params, status }) {
   const [state, loadMore, retry] = useResults(request, session);
   // Before a search, the filters count all files.
   const hasFacets = request.source !== 'similar';
-  const { counts, error: countsError } = useCounts(
+  const { counts, error: countsError, isOld } = useCounts(
     { query: request.query || '', filters: request.filters, warehouse_root: request.root || null, plain_words: request.plainWords },
     hasFacets, session);
   const roots = useMemo(() => (status?.roots || []).map((root) => root.path), [status]);
@@ -371,7 +372,7 @@ export function SearchView({ session, navigate, params, status }) {
     <div class=${layout}>
       ${facetsShown && html`<${Facets} counts=${counts} error=${countsError} params=${params} roots=${roots} onChange=${(changes) => setParams({ hit: '', ...changes })} />`}
       <section class="result-pane" aria-label=${t('results_label')}>
-        <${Toolbar} state=${state} counts=${counts} request=${request} sort=${sort} setParams=${setParams} toggles=${toggles}
+        <${Toolbar} state=${state} counts=${counts} isOld=${isOld} request=${request} sort=${sort} setParams=${setParams} toggles=${toggles}
           onHistory=${() => setHistoryOpen(true)} />
         <${Results} hits=${hits} pathOf=${pathOf} total=${Math.max(hits.length, state.total ?? 0)} query=${marksQuery} isBegun=${state.wordsOnly} selected=${selected} onSelect=${select} showWhy=${showWhy}
           onKeyDown=${onListKey} onNearEnd=${loadMore} resetKey=${`${state.key} ${sort}`}

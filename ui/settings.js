@@ -57,7 +57,7 @@ function RootCard({ root, open, owner, settings, onChange }) {
   const index = () => run(async () => { await post('/v1/index/start', { root: root.path }); toast(t('folder_started')); });
   return html`<li class="folder-card"><div class="job-head"><${Icon} name="folder" /><strong class="job-paths"><${PathText} path=${root.path} /></strong>
       ${!root.available && html`<${Badge} kind="bad">${t('root_unavailable_short')}<//>`}
-      ${owner && html`<${Button} icon="refresh" disabled=${busy} onClick=${index}>${t('folder_again')}<//>
+      ${owner && html`<${Button} icon="refresh" aria-label=${`${t('folder_again')}: ${visibleText(root.path, true)}`} disabled=${busy} onClick=${index}>${t('folder_again')}<//>
         <${Button} icon="trash" variant="danger" onClick=${() => setRemoving(true)}>${t('remove')}<//>`}</div>
     <${Message} error=${error} />
     ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}

@@ -46,7 +46,8 @@ impl Asker {
             let mut ids: HashSet<FileId> = chunks.into_iter().chain(begun).map(|it| it.file_id).collect();
             ids.extend(names.file_ids());
             let catalog = self.catalog.clone();
-            let counts = crate::index::blocking(move || catalog.counts_of(&ids)).await?;
+            let mail_dates = question.filter.mail_dates;
+            let counts = crate::index::blocking(move || catalog.counts_of(&ids, mail_dates)).await?;
             return Ok(Counts { complete, ..counts });
         }
         self.count_matching(question.filter).await

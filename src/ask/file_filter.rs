@@ -34,10 +34,9 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     }
     let extensions: Vec<String> =
         filters.extensions.iter().map(|it| it.trim_start_matches('.').to_lowercase()).collect();
-    let has_dates = modified_after_ns.is_some() || modified_before_ns.is_some();
     Ok(FileFilter {
         under: under.map(PathBuf::from),
-        mail_dates: has_dates && planner::is_mail(&extensions),
+        mail_dates: planner::is_mail(&extensions),
         extensions,
         path_glob: filters.path_glob.clone(),
         modified_after_ns,
@@ -80,11 +79,8 @@ mod tests {
         let midnight = Local.with_ymd_and_hms(1970, 1, 2, 0, 0, 0).earliest().unwrap().timestamp_nanos_opt();
         assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (midnight, Some(3 * DAY)));
         assert_eq!((filter.extensions, filter.mail_dates), (vec!["pdf".to_string(), "md".to_string()], false));
-        let mails = L0Filters { extensions: vec![".eml".into()], ..filters.clone() };
+        let mails = L0Filters { extensions: vec![".eml".into()], ..filters };
         assert!(resolve(&mails, None).unwrap().mail_dates);
-        assert!(
-            !resolve(&L0Filters { modified_after: None, modified_before: None, ..mails }, None).unwrap().mail_dates
-        );
     }
 
     #[test]

@@ -315,7 +315,8 @@ fn rerank(
 }
 
 /// Moves files that are only a stub behind the files whose text has the words of the question, among the first files. A file
-/// that is named as asked is no stub.
+/// that is named as asked is no stub. How many files are reranked depends on the limit; a stub that moved behind all of them
+/// would have another place with each limit.
 fn demote_stubs(
     files: &mut [FusedFile],
     wording: &QuestionWords,
@@ -326,11 +327,11 @@ fn demote_stubs(
     let is_stub = |file: &FusedFile| {
         let is_named = file.name_share.is_some_and(|it| it >= 1.0);
         let passage = chunks.get(&(file.file_id, file.chunk_id.clone()));
-        let is_stub = |it: &StoredChunk| {
+        let says_nothing = |it: &StoredChunk| {
             let (above, body) = it.chunk.text.split_at(it.chunk.body_start as usize);
             wording.is_stub(above, body)
         };
-        file.other_chunks.is_empty() && !is_named && passage.is_some_and(is_stub)
+        file.other_chunks.is_empty() && !is_named && passage.is_some_and(says_nothing)
     };
     let compared = files.len().min(COMPARED_FILES);
     let first = &mut files[..compared];
@@ -339,9 +340,8 @@ fn demote_stubs(
         |it: &FusedFile| passage_keys(it).any(|key| readings.get(&key).is_some_and(PassageWords::has_words));
     let Some(last) = first.iter().rposition(|it| !stubs.contains(&it.file_id) && has_words(it)) else { return };
     let least = first[last].score;
-    let is_stub = |it: &FusedFile| stubs.contains(&it.file_id);
-    for stub in first[..last].iter_mut().filter(|it| is_stub(it)) {
+    for stub in first[..last].iter_mut().filter(|it| stubs.contains(&it.file_id)) {
         stub.score = least;
     }
-    first[..=last].sort_by_key(is_stub);
+    first[..=last].sort_by_key(|it| stubs.contains(&it.file_id));
 }

@@ -154,7 +154,7 @@ impl Asker {
         root: Option<&Path>,
     ) -> Result<(Question, SearchOutcome)> {
         let may_widen = request.plan.is_none() && request.filters.extensions.is_empty();
-        let rankings = HitRange::new(request.limit, request.offset)?.rankings();
+        let range = HitRange::new(request.limit, request.offset)?;
         let mut question = self.plan(request, root).await?;
         let mut found = self.search_planned(served, &question).await?;
         let mut other = None;
@@ -173,8 +173,12 @@ impl Asker {
             found = self.search_planned(served, &question).await?;
         }
         let mut outcome = self.complete_search(&question, found).await?;
-        for limit in rankings.into_iter().skip(1) {
-            question.limit = limit;
+        for limit in range.larger_rankings() {
+            if range.is_filled(outcome.hits.len()) {
+                break;
+            }
+            // A model judges the first ranking alone.
+            (question.limit, question.reranked_hits) = (limit, 0);
             let found = self.search_planned(served, &question).await?;
             let larger = self.complete_search(&question, found).await?;
             hit::add_larger_ranking(&mut outcome.hits, larger.hits, limit);
@@ -212,10 +216,10 @@ impl Asker {
         let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
         warnings.extend(planned.warnings.iter().map(|it| self.redact_addresses(it)));
         let mut filter = self.file_filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
-        if planner::is_mail(&filter.extensions) {
+        if filter.mail_dates && !request.plain_words {
             filter.with_inner_names = planner::asks_for_attachments(&plan.raw_user_text);
         }
-        if filter.mail_dates {
+        if filter.mail_dates && (filter.modified_after_ns.is_some() || filter.modified_before_ns.is_some()) {
             warnings.push(MAIL_DATES_WARNING.to_string());
         }
         let terms = Arc::new(Terms::parse(&plan.raw_user_text)?);
@@ -231,7 +235,7 @@ impl Asker {
             terms,
             words,
             filter,
-            limit: range.rankings()[0],
+            limit: range.first_ranking(),
             reranked_hits,
             explain,
             words_only,

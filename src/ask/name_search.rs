@@ -93,7 +93,7 @@ impl Asker {
         &self,
         served: &ServingTable,
         question: &Question,
-        query: (Option<&[f32]>, &Weights),
+        vector: (Option<&[f32]>, &Weights),
         names: &NameMatches,
         fused: &mut Vec<FusedFile>,
     ) -> Result<()> {
@@ -103,7 +103,7 @@ impl Asker {
         missing.retain(|it| !known.contains(it));
         missing.sort_unstable();
         if !missing.is_empty() && question.plan.l1_threshold.is_none() {
-            fused.extend(self.nearest_passages(served, query, missing).await?);
+            fused.extend(self.nearest_passages(served, vector, missing).await?);
         }
         fuse::boost_named_files(fused, |file| names.share(file));
         Ok(())

@@ -74,19 +74,21 @@ impl HitRange {
         Ok(HitRange { offset: offset as usize, limit: limit as usize })
     }
 
-    /// Returns the sizes of the rankings to unite, smallest first: each adds its hits that are in none before. How deep a
-    /// search looks depends on its limit, and with it the order. So a later part repeats the ranking of the first part: that
-    /// of its own limit if the parts are pages of one size, else that of 50 hits.
-    pub(super) fn rankings(self) -> Vec<usize> {
-        if self.offset == 0 {
-            return vec![self.limit];
-        }
-        let page = Some(self.limit).filter(|limit| self.offset.is_multiple_of(*limit));
-        let larger = RANKED_HITS.into_iter().filter(|size| page.is_none_or(|it| it < *size));
-        let mut sizes: Vec<usize> = page.into_iter().chain(larger).collect();
-        let last = sizes.iter().position(|it| self.offset + self.limit <= *it);
-        sizes.truncate(last.map_or(sizes.len(), |it| it + 1));
-        sizes
+    /// Returns the size of the first ranking. How deep a search looks depends on its limit, and with it the order. So a later
+    /// part begins with the ranking of the first part: that of its own limit if the parts are pages of one size, else that of
+    /// 50 hits.
+    pub(super) fn first_ranking(self) -> usize {
+        if self.offset.is_multiple_of(self.limit) { self.limit } else { RANKED_HITS[0] }
+    }
+
+    /// Returns the sizes of the rankings that add their hits to those of the first one, smallest first.
+    pub(super) fn larger_rankings(self) -> impl Iterator<Item = usize> {
+        RANKED_HITS.into_iter().filter(move |it| self.offset > 0 && *it > self.first_ranking())
+    }
+
+    /// Returns whether a ranking of this length has all hits of the range.
+    pub(super) fn is_filled(self, ranked: usize) -> bool {
+        ranked >= self.offset + self.limit
     }
 
     /// Keeps only these hits of a ranking.
@@ -102,15 +104,17 @@ mod tests {
 
     #[test]
     fn later_part_repeats_the_rankings_of_the_parts_before() {
-        let rankings = |limit, offset| HitRange::new(Some(limit), Some(offset)).unwrap().rankings();
+        let rankings = |limit, offset| {
+            let range = HitRange::new(Some(limit), Some(offset)).unwrap();
+            let mut sizes = vec![range.first_ranking()];
+            sizes.extend(range.larger_rankings());
+            sizes
+        };
         assert_eq!((rankings(10, 0), rankings(1_000, 0)), (vec![10], vec![1_000]));
-        assert_eq!(
-            (rankings(10, 10), rankings(10, 40), rankings(10, 50)),
-            (vec![10, 50], vec![10, 50], vec![10, 50, 200])
-        );
-        assert_eq!((rankings(150, 50), rankings(400, 200)), (vec![50, 200], vec![50, 200, 1_000]));
-        assert_eq!((rankings(50, 50), rankings(100, 200)), (vec![50, 200], vec![100, 200, 1_000]));
-        assert_eq!((rankings(7, 3), rankings(500, 500)), (vec![50], vec![500, 1_000]));
+        assert_eq!((rankings(10, 10), rankings(10, 40)), (vec![10, 50, 200, 1_000], vec![10, 50, 200, 1_000]));
+        assert_eq!((rankings(150, 50), rankings(400, 200)), (vec![50, 200, 1_000], vec![50, 200, 1_000]));
+        assert_eq!((rankings(50, 50), rankings(100, 200)), (vec![50, 200, 1_000], vec![100, 200, 1_000]));
+        assert_eq!((rankings(7, 3), rankings(500, 500)), (vec![50, 200, 1_000], vec![500, 1_000]));
     }
 
     #[test]

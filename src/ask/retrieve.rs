@@ -91,8 +91,8 @@ impl Asker {
     }
 
     /// Completes what a search found: reranks the hits by a model, adds files without text, keeps the best hits up to the
-    /// limit, and annotates them with the names that match. A question may be searched several times; only what the last
-    /// search found is completed, because a reranker takes long.
+    /// limit, and annotates them with the names that match. A question may be searched again with other words or filters; only
+    /// what the last of these searches found is completed, because a reranker takes long.
     pub(super) async fn complete_search(&self, question: &Question, found: FoundHits) -> Result<SearchOutcome> {
         let FoundHits { mut outcome, names, is_text_search } = found;
         if is_text_search {

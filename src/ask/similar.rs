@@ -45,8 +45,6 @@ impl Asker {
             "similar",
             AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
         );
-        let mut warnings = around.warnings;
-        let rankings = range.rankings();
         let mut question = Question {
             plan: plan.clone(),
             privacy: self.privacy,
@@ -55,18 +53,23 @@ impl Asker {
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),
-            limit: rankings[0],
+            limit: range.first_ranking(),
             reranked_hits: 0,
             explain: false,
             words_only: false,
         };
-        let (mut found, mut merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
-        for limit in rankings.into_iter().skip(1) {
+        let (mut found, mut merged, mut told) = self.find_similar(&served, &question, &mean, &files).await?;
+        for limit in range.larger_rankings() {
+            if range.is_filled(found.len()) {
+                break;
+            }
             question.limit = limit;
-            let (larger, number) = self.find_similar(&served, &question, &mean, &files, &mut Vec::new()).await?;
+            let larger;
+            (larger, merged, told) = self.find_similar(&served, &question, &mean, &files).await?;
             hit::add_larger_ranking(&mut found, larger, limit);
-            merged = number;
         }
+        let mut warnings = around.warnings;
+        warnings.append(&mut told);
         let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();
         range.cut(&mut hits);
         for hit in &mut hits {
@@ -94,15 +97,15 @@ impl Asker {
         }
     }
 
-    /// Returns the files with passages near a vector, and their number. Searches again if files were written meanwhile.
+    /// Returns the files with passages near a vector, their number, and warnings. Searches again if files were written
+    /// meanwhile.
     async fn find_similar(
         &self,
         served: &ServingTable,
         question: &Question,
         mean: &[f32],
         files: &FileSet,
-        warnings: &mut Vec<String>,
-    ) -> Result<(Vec<RankedHit>, usize)> {
+    ) -> Result<(Vec<RankedHit>, usize, Vec<String>)> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let mut looks = 0;
         loop {
@@ -115,8 +118,7 @@ impl Asker {
             let presented = self.build_hits(served, question, fused, &mut told).await?;
             looks += 1;
             if !presented.is_stale || looks > MAX_SEARCH_RETRIES {
-                warnings.append(&mut told);
-                return Ok((presented.found, merged));
+                return Ok((presented.found, merged, told));
             }
         }
     }

@@ -46,6 +46,15 @@ pub(crate) struct IgnoreMatcher {
     problems: Mutex<BTreeMap<PathBuf, String>>,
 }
 
+/// A rule of an ignore file.
+#[derive(Debug)]
+pub(super) struct FileRule {
+    pub(super) file: PathBuf,
+    /// Folder to which paths in the rule are relative.
+    pub(super) folder: PathBuf,
+    pub(super) rule: String,
+}
+
 /// The rules that apply in a folder: those of the nearest folder that has rules, either this folder or one above it.
 type RuleChain = Option<Arc<FolderRules>>;
 
@@ -71,7 +80,8 @@ impl IgnoreMatcher {
         self.hidden_on_way(relative, is_dir).is_some()
     }
 
-    /// Returns the entry whose own rule hides an entry or a folder above it, the topmost first, and whether it is a folder.
+    /// Returns the entry whose own rule hides an entry or a folder above it, and whether it is a folder. Of several, it is the
+    /// topmost, except that beside a nested root it is the nearest of the folders that lead to that root.
     fn hidden_on_way(&self, relative: &Path, is_dir: bool) -> Option<(PathBuf, bool)> {
         let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.reverse();
@@ -86,10 +96,13 @@ impl IgnoreMatcher {
         self.rule_for(&hidden, is_dir)
     }
 
-    /// Returns the ignore file and the rule in it that hide an entry or a folder above it; `None` if no ignore file does.
-    pub(super) fn hiding_file_rule(&self, relative: &Path, is_dir: bool) -> Option<(PathBuf, String)> {
+    /// Returns the rule of an ignore file that hides an entry or a folder above it; `None` if no ignore file does.
+    pub(super) fn hiding_file_rule(&self, relative: &Path, is_dir: bool) -> Option<FileRule> {
         let (hidden, is_dir) = self.hidden_on_way(relative, is_dir)?;
-        let describe = |glob: &Glob| Some((glob.from()?.to_path_buf(), glob.original().to_string()));
+        let describe = |rules: &Gitignore, glob: &Glob| {
+            let (file, folder) = (glob.from()?.to_path_buf(), rules.path().to_path_buf());
+            Some(FileRule { file, folder, rule: glob.original().to_string() })
+        };
         match self.match_rules(hidden.parent()?, &hidden, is_dir, describe) {
             Match::Ignore(rule) => rule,
             _ => None,
@@ -146,7 +159,7 @@ impl IgnoreMatcher {
             Match::Whitelist(()) => return None,
             Match::None => (),
         }
-        match self.match_rules(folder, path, is_dir, |_| ()) {
+        match self.match_rules(folder, path, is_dir, |_, _| ()) {
             Match::Ignore(()) => Some("ignore_file"),
             Match::Whitelist(()) => None,
             Match::None => (!self.hidden && is_dotted()).then_some("hidden"),
@@ -159,14 +172,20 @@ impl IgnoreMatcher {
     }
 
     /// Returns what the ignore files say about an entry, with a description of the rule that decides.
-    fn match_rules<T>(&self, folder: &Path, path: &Path, is_dir: bool, describe: impl FnOnce(&Glob) -> T) -> Match<T> {
+    fn match_rules<T>(
+        &self,
+        folder: &Path,
+        path: &Path,
+        is_dir: bool,
+        describe: impl FnOnce(&Gitignore, &Glob) -> T,
+    ) -> Match<T> {
         let Some(nearest) = self.rule_chain(folder) else { return Match::None };
         for kind in 0..=RULE_FILES.len() {
             let mut at = Some(&nearest);
             while let Some(rules) = at {
                 let matched = rules.kinds[kind].matched(path, is_dir);
                 if !matched.is_none() {
-                    return matched.map(describe);
+                    return matched.map(|it| describe(&rules.kinds[kind], it));
                 }
                 at = rules.above.as_ref();
             }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext, Result};
+use crate::files::ignore_matcher::FileRule;
 use crate::files::open::{Folder, read_regular};
 use crate::files::{Rules, WalkToken, unresponsive};
 
@@ -66,23 +67,19 @@ pub fn explain_left_out(
         Some("ignore_setting") => {
             Some(left_out("the setting VIC_IGNORE names it".to_string()).hint("change VIC_IGNORE"))
         }
-        Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()).filter(|it| may_see(&it.0)) {
-            Some((file, rule)) => {
+        Some(_) => Some(match matcher.hiding_file_rule(relative, metadata.is_dir()).filter(|it| may_see(&it.file)) {
+            Some(FileRule { file, folder, rule }) => {
                 let line = line_of(&file, &rule).map(|it| format!(", line {it}")).unwrap_or_default();
-                left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(cure_of(root, &file, &rule))
+                let own = folder.join(".vicignore");
+                left_out(format!("the rule `{rule}` in `{}`{line}", file.display())).hint(format!(
+                    "remove the rule, or add the line `!{rule}` at the end of `{}`; then index the folder again",
+                    own.display()
+                ))
             }
             None => left_out("a rule in an ignore file of a folder above it".to_string()),
         }),
     };
     Ok(found)
-}
-
-/// Returns how to have the entries indexed that a rule of an ignore file leaves out.
-fn cure_of(root: &Path, file: &Path, rule: &str) -> String {
-    // Beside the rule, so that a path in it means the same. The rules of git's `info/exclude` begin at the repository.
-    let folder = file.parent().filter(|_| !file.ends_with("info/exclude")).unwrap_or(root);
-    let own = folder.join(".vicignore");
-    format!("remove the rule, or add the line `!{rule}` to `{}`; then index the folder again", own.display())
 }
 
 /// Returns the number of the last line of an ignore file that is this rule: later rules decide.
@@ -128,6 +125,12 @@ mod tests {
         std::fs::write(root.join(".vicignore"), "/drafts/\n!/drafts/\n").unwrap();
         assert_eq!((explain("sub/e.log"), explain("drafts/2025/b.txt")), (None, None), "the cures of the hints");
         std::fs::remove_file(root.join("sub/.vicignore")).unwrap();
+        std::fs::create_dir_all(root.join("sub/.git/info")).unwrap();
+        std::fs::write(root.join("sub/.git/info/exclude"), "/f.txt\n").unwrap();
+        std::fs::write(root.join("sub/f.txt"), "f").unwrap();
+        let excluded = explain_left_out(root, &rules, Path::new("sub/f.txt"), |_| true).unwrap().unwrap().hint.unwrap();
+        let cure = format!("`!/f.txt` at the end of `{}`", root.join("sub/.vicignore").display());
+        assert!(excluded.contains(&cure), "{excluded}");
         std::fs::write(root.join(".vicignore"), "# own\n/drafts/\n").unwrap();
         rules.set_roots(vec![root.to_path_buf(), root.join("drafts/2025")]);
         std::fs::write(root.join("drafts/f.txt"), "f").unwrap();

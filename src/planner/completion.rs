@@ -154,7 +154,7 @@ mod tests {
             extensions: vec![("pdf".into(), 9), ("png".into(), 2), ("md".into(), 1)],
             folders: vec![("Old Papers".into(), 3)],
             owners: vec![("ada".into(), 1)],
-            authors: vec![("Ada Lane <ada@example.org>".into(), 4)],
+            authors: vec![("Ada Lane".into(), 4)],
             languages: vec![("de".into(), 5)],
         };
         let cursor = text.find('|').unwrap();

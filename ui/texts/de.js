@@ -18,7 +18,7 @@ export default {
   searches_failed: 'Verlauf und gespeicherte Suchen sind nicht verfügbar.', status_failed: 'Der Status ließ sich nicht lesen.',
   coverage_line: '{indexed} von {found} Dateien in {folders} Ordner(n) sind durchsuchbar.',
   coverage_pending_one: '{count} Datei wartet.', coverage_pending_other: '{count} Dateien warten.',
-  coverage_skipped_one: 'In {count} Datei gibt es nichts zu lesen.', coverage_skipped_other: 'In {count} Dateien gibt es nichts zu lesen.',
+  coverage_skipped_one: '{count} Datei wurde übersprungen.', coverage_skipped_other: '{count} Dateien wurden übersprungen.',
   coverage_failed_one: '{count} Datei ließ sich nicht lesen.', coverage_failed_other: '{count} Dateien ließen sich nicht lesen.',
   place_page: 'Seite {page}', place_sheet: 'Blatt {sheet}', place_line: 'Zeile {line}', place_lines: 'Zeilen {from}-{to}',
   more_passages_one: '{count} weitere Stelle in dieser Datei', more_passages_other: '{count} weitere Stellen in dieser Datei',

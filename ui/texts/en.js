@@ -18,7 +18,7 @@ export default {
   searches_failed: 'History and saved searches are not available.', status_failed: 'The status could not be read.',
   coverage_line: '{indexed} of {found} files in {folders} folder(s) can be searched.',
   coverage_pending_one: '{count} file is waiting.', coverage_pending_other: '{count} files are waiting.',
-  coverage_skipped_one: '{count} file has nothing to read.', coverage_skipped_other: '{count} files have nothing to read.', coverage_failed_one: '{count} file could not be read.', coverage_failed_other: '{count} files could not be read.',
+  coverage_skipped_one: '{count} file was skipped.', coverage_skipped_other: '{count} files were skipped.', coverage_failed_one: '{count} file could not be read.', coverage_failed_other: '{count} files could not be read.',
   place_page: 'page {page}', place_sheet: 'sheet {sheet}', place_line: 'line {line}', place_lines: 'lines {from}-{to}',
   more_passages_one: '{count} more passage in this file', more_passages_other: '{count} more passages in this file',
   weak_match: 'weak match', why_none: 'no reason given',

@@ -34,12 +34,15 @@ struct Tally {
     months: BTreeMap<(i32, u32), u64>,
     sizes: [u64; SIZES.len() + 1],
     languages: HashMap<String, u64>,
-    authors: HashMap<String, u64>,
+    /// Name and number of files of each person, by the folded words of the name.
+    authors: HashMap<String, (String, u64)>,
+    /// Whether a file counts for the month in which a mail in it was sent, not for that of its last change.
+    mail_dates: bool,
     owners: HashMap<u32, u64>,
 }
 
 /// The columns that [`Tally::add`] reads.
-const COLUMNS: &str = "root_id, path, extension, modified_ns, size, uid, language, authors";
+const COLUMNS: &str = "root_id, path, extension, modified_ns, size, uid, language, authors, mail_last_ns";
 
 /// The paths of the roots.
 type Roots = HashMap<RootId, PathBuf>;
@@ -50,7 +53,7 @@ impl Catalog {
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn counts(&self, filter: &FileFilter) -> Result<Counts> {
-        let mut tally = Tally::default();
+        let mut tally = Tally { mail_dates: filter.mail_dates, ..Tally::default() };
         self.database.read(|db| {
             let roots: Roots = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
             let condition = Condition::new(db, filter, &self.owners)?;
@@ -67,12 +70,13 @@ impl Catalog {
         Ok(tally.counts(|uid| self.owners.name(uid)))
     }
 
-    /// Counts these files; unknown and removed ones are omitted.
+    /// Counts these files; unknown and removed ones are omitted. `mail_dates` tells whether the date of a mail is that on which
+    /// it was sent.
     ///
     /// # Errors
     /// Errors of SQLite.
-    pub fn counts_of(&self, files: &HashSet<FileId>) -> Result<Counts> {
-        let mut tally = Tally::default();
+    pub fn counts_of(&self, files: &HashSet<FileId>, mail_dates: bool) -> Result<Counts> {
+        let mut tally = Tally { mail_dates, ..Tally::default() };
         self.database.read(|db| {
             let roots: Roots = load_roots(db)?.into_iter().map(|it| (it.id, it.path)).collect();
             let sql = format!("SELECT {COLUMNS} FROM files WHERE id = ?1 AND deleted_ns IS NULL");
@@ -100,8 +104,9 @@ impl Tally {
         self.total += 1;
         folder.into_iter().for_each(|it| *self.folders.entry(it).or_default() += 1);
         *self.types.entry(row.get(2)?).or_default() += 1;
-        let modified = DateTime::from_timestamp_nanos(row.get(3)?).with_timezone(&Local);
-        *self.months.entry((modified.year(), modified.month())).or_default() += 1;
+        let sent: Option<i64> = if self.mail_dates { row.get(8)? } else { None };
+        let date = DateTime::from_timestamp_nanos(sent.map_or_else(|| row.get(3), Ok)?).with_timezone(&Local);
+        *self.months.entry((date.year(), date.month())).or_default() += 1;
         let size = row.get::<_, i64>(4)?.unsigned_abs();
         self.sizes[SIZES.iter().position(|it| size < it.0).unwrap_or(SIZES.len())] += 1;
         *self.owners.entry(row.get(5)?).or_default() += 1;
@@ -109,8 +114,11 @@ impl Tally {
         language.into_iter().for_each(|it| *self.languages.entry(it).or_default() += 1);
         let authors = row.get::<_, Option<String>>(7)?.unwrap_or_default();
         // One person may write with several addresses, and be named without one as the author of a document.
-        let names: HashSet<&str> = authors::split(&authors).map(authors::name_of).collect();
-        names.into_iter().for_each(|it| *self.authors.entry(it.to_string()).or_default() += 1);
+        let names: HashMap<String, &str> =
+            authors::split(&authors).map(authors::name_of).map(|it| (authors::needle(it), it)).collect();
+        for (words, name) in names {
+            self.authors.entry(words).or_insert_with(|| (name.to_string(), 0)).1 += 1;
+        }
         Ok(())
     }
 
@@ -136,7 +144,7 @@ impl Tally {
                 group("date", by_date(&self.months)),
                 group("size", by_size(&self.sizes)),
                 group("language", most_frequent(self.languages.into_iter().map(plain))),
-                group("person", most_frequent(self.authors.into_iter().map(plain))),
+                group("person", most_frequent(self.authors.into_values().map(plain))),
                 group("owner", most_frequent(owners)),
             ],
         }

@@ -70,6 +70,9 @@ fn dates_of_mails_are_those_on_which_they_were_sent() {
     ] {
         assert_eq!(post(&world, path, &request).json()["total"], 1, "{path} {request}");
     }
+    let months = post(&world, "/v1/counts", &json!({"filters": {"extensions": [".eml"]}})).json()["groups"].clone();
+    let dates = months.as_array().unwrap().iter().find(|it| it["name"] == "date").unwrap();
+    assert_eq!(dates["values"][0]["label"], "2026-03", "{dates}");
     let all = json!({"filters": {"modified_after": "2026-03-01", "modified_before": "2026-03-04"}});
     assert_eq!(post(&world, "/v1/files", &all).json()["total"], 0, "the files were changed later");
 }

@@ -279,7 +279,8 @@ pub struct AskRequest {
     /// Maximum number of hits, 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Number of best hits to leave out, to get the next part of the same ranking; with `limit` at most 1000.
+    /// Number of best hits to leave out, to get the next part of the same ranking; with `limit` at most 1000. Parts join exactly
+    /// if they are pages of one size, or if the first part has 50 hits.
     #[schemars(range(min = 0, max = 999))]
     pub offset: Option<u32>,
     /// Filters to apply in addition to those that the librarian finds in the question.
