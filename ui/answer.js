@@ -17,9 +17,12 @@ function Quote({ quote, place, onOpen }) {
     </button></li>`;
 }
 
-/** True for a text without spaces, in a script that has spaces between words. */
-function isWord(text) {
-  return !/[\s\u0e00-\u0eff\u3040-\u9fff]/.test(text);
+/** The most words of a search that names a matter and asks nothing, like `mooring fee 2026`. */
+const MAX_KEYWORDS = 3;
+
+/** The number of words of a text; infinite in a script without spaces between words. */
+function countWords(text) {
+  return /[\u0e00-\u0eff\u3040-\u9fff]/.test(text) ? Infinity : text.trim().split(/\s+/).length;
 }
 
 function confidenceText(confidence) {
@@ -32,16 +35,18 @@ function confidenceText(confidence) {
  * @param {object} props
  * @param {{outcome: string, confidence: number, quotes: object[]}} props.answer
  * @param {string} props.query
+ * @param {string} [props.intent] of the plan: files that are only listed or counted have no answer
  * @param {(quote: object) => string} props.placeOf the place that is shown
  * @param {(quote: object) => void} props.onOpen
  */
-export function Answer({ answer, query, placeOf, onOpen }) {
+export function Answer({ answer, query, intent, placeOf, onOpen }) {
   const percent = Math.round(answer.confidence * 100);
   const isNothing = answer.outcome === 'nothing';
   const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
   // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
-  if ((!isNothing && !answer.quotes.length) || (isUnsure && isWord(query.trim()))) return null;
-  const outcome = isUnsure && !isNothing ? 'passage' : answer.outcome;
+  if ((!isNothing && !answer.quotes.length) || (isUnsure && countWords(query) === 1) || ['list', 'count'].includes(intent)) return null;
+  const isKeywords = !query.includes('?') && countWords(query) <= MAX_KEYWORDS;
+  const outcome = !isNothing && (isUnsure || isKeywords) ? 'passage' : answer.outcome;
   return html`<section class=${`answer answer-${outcome}`} aria-labelledby="answer-title">
     <div class="answer-head">
       <${Icon} name=${OUTCOME_ICONS[outcome] || 'info'} />

@@ -62,9 +62,15 @@ function Named({ of, name }) {
 }
 
 /** An entity as a button with the colour and the name of its type. */
+/** The name of an entity for people: a passage is the file with its number, from 1, and not `plan.md#0`. */
+function entityName({ name, entity_type: type }) {
+  const [, file, index] = (type === 'Chunk' && /^(.*)#(\d+)$/s.exec(name)) || [];
+  return file === undefined ? name : t('passage_of_file', { file, number: Number(index) + 1 });
+}
+
 function EntityButton({ entity, onClick }) {
   return html`<button type="button" class="entity-button" onClick=${onClick}><${TypeDot} type=${entity.entity_type} />
-    <${PathText} path=${entity.name} /> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
+    <${PathText} path=${entityName(entity)} /> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
 }
 
 function EntityList({ entities, showEntity }) {
@@ -92,10 +98,10 @@ function addDescription(graph, entity) {
   const nodes = new Map(graph.nodes);
   const edges = new Map(graph.edges);
   const old = nodes.get(entity.id);
-  nodes.set(entity.id, { id: entity.id, name: entity.name, type: entity.entity_type, parent: old?.parent, expanded: true, description: entity });
+  nodes.set(entity.id, { id: entity.id, name: entityName(entity), type: entity.entity_type, parent: old?.parent, expanded: true, description: entity });
   const add = (edge, isOutgoing) => {
     const other = edge.entity;
-    if (!nodes.has(other.id)) nodes.set(other.id, { id: other.id, name: other.name, type: other.entity_type, parent: entity.id, expanded: false });
+    if (!nodes.has(other.id)) nodes.set(other.id, { id: other.id, name: entityName(other), type: other.entity_type, parent: entity.id, expanded: false });
     const [source, target] = isOutgoing ? [entity.id, other.id] : [other.id, entity.id];
     const key = `${source} ${edge.relation} ${target}`;
     if (!edges.get(key)?.evidence) edges.set(key, { key, source, target, relation: edge.relation, confidence: edge.confidence, evidence: edge.evidence });
@@ -203,8 +209,8 @@ function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   const shown = edges.filter((edge) => !hiddenKinds.has(edge.entity.entity_type));
   const passage = entity.entity_type === 'Chunk' && entity.in.find((edge) => edge.evidence?.path)?.evidence;
   const target = entity.entity_type === 'File' && path ? { path } : passage && evidenceTarget(passage);
-  return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entity.name, true)}</bdi>`} class="entity-panel">
-    <p class="muted">${word('kind', entity.entity_type)} · <code><bdi>${visibleText(entity.key, true)}</bdi></code></p>
+  return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entityName(entity), true)}</bdi>`} class="entity-panel">
+    <p class="muted" title=${visibleText(entity.key, true)}>${word('kind', entity.entity_type)}</p>
     ${target && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview(target)}>${t('open_preview')}<//></div>`}
     <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [word('field', name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>

@@ -1,13 +1,7 @@
-/**
- * Texts of the page in English and German. The files in `texts/` map a key to a text with `{name}`
- * places. The texts of the search views and those of the other views lie in separate files.
- */
+/** Texts of the page in English and German. The files in `texts/` map a key to a text with `{name}` places. */
 
 const STORAGE_KEY = 'vic-language';
-const FILES = {
-  en: ['./texts/en.js', './texts/en_views.js'],
-  de: ['./texts/de.js', './texts/de_views.js'],
-};
+const FILES = { en: './texts/en.js', de: './texts/de.js' };
 
 /** The languages of the page, in the order of the switch. */
 export const LANGUAGES = Object.keys(FILES);
@@ -31,8 +25,7 @@ export function language() {
 
 /** Loads the texts of the language in use. A file that cannot be loaded leaves its keys as they are. */
 export async function loadTexts() {
-  const modules = await Promise.allSettled(FILES[current].map((file) => import(file)));
-  texts = Object.assign({}, ...modules.map((module) => module.value?.default || {}));
+  texts = await import(FILES[current]).then((module) => module.default, () => ({}));
   pluralRules = new Intl.PluralRules(current);
   counts = new Intl.NumberFormat(current);
   document.documentElement.lang = current;

@@ -92,12 +92,14 @@ function useMatches(contentRef, targetKey, find) {
   return [matches, go];
 }
 
-/** The index of the first mark in or after the target element. */
+/** The index of the first mark in or after the target element; on a picture, of the first one that is not above it. */
 function firstFrom(elements, target) {
   if (!elements.length) return -1;
   if (!target) return 0;
-  const index = elements.findIndex((element) => target.contains(element)
-    || target.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const isOnPicture = target.parentElement.matches('.page-picture');
+  const index = elements.findIndex((element) => (isOnPicture
+    ? element.offsetTop + element.offsetHeight / 2 > target.offsetTop
+    : target.contains(element) || target.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING));
   return Math.max(index, 0);
 }
 
@@ -120,11 +122,11 @@ function PreviewActions({ target, session, navigate, onSimilar, onFolder }) {
   const { path } = target;
   return html`<div class="preview-actions" role="group" aria-label=${t('preview_actions')}>
     ${session.local && html`<${Button} icon="open" onClick=${() => openInProgram(path)}>${t('open')}<//>`}
-    <${Button} icon="copy" label=${t('copy_path')} onClick=${() => copyText(path, true)} />
-    <${Button} icon="quote" label=${t('copy_citation')} onClick=${() => copyText(citation(target), true)} />
-    <${Button} icon="similar" label=${t('similar_files')} onClick=${() => onSimilar(path)} />
-    <${Button} icon="folder" label=${t('in_this_folder')} onClick=${() => onFolder(path.slice(0, path.lastIndexOf('/')) || '/')} />
-    <${Button} icon="graph" label=${t('show_in_graph')} onClick=${() => navigate('/ui/graph', { path })} />
+    <${Button} icon="copy" onClick=${() => copyText(path, true)}>${t('copy_path')}<//>
+    <${Button} icon="quote" onClick=${() => copyText(citation(target), true)}>${t('copy_citation')}<//>
+    <${Button} icon="similar" onClick=${() => onSimilar(path)}>${t('similar_files')}<//>
+    <${Button} icon="folder" onClick=${() => onFolder(path.slice(0, path.lastIndexOf('/')) || '/')}>${t('in_this_folder')}<//>
+    <${Button} icon="graph" onClick=${() => navigate('/ui/graph', { path })}>${t('show_in_graph')}<//>
   </div>`;
 }
 

@@ -10,6 +10,8 @@ const MIN_WIDTH = 200;
 const MAX_WIDTH = 2400;
 const WIDTH_STEP = 200;
 const FIND_DELAY_MS = 200;
+/** This many characters of a passage are looked for on the page: the passage may go on on the next one. */
+const PASSAGE_START = 160;
 
 /** The width of the picture in device pixels, in steps, so that a small change of the window loads no new one. */
 function pictureWidth(element) {
@@ -63,14 +65,21 @@ function Frames({ places, name, isTarget }) {
     left: percent(place.left), top: percent(place.top), width: percent(place.right - place.left), height: percent(place.bottom - place.top) }}></span>`);
 }
 
+/** The text that is marked on the page: a whole quote, or the beginning of a passage up to the end of a word. */
+function markedText({ quote = '', isQuote }) {
+  if (isQuote || quote.length <= PASSAGE_START) return quote;
+  const end = quote.lastIndexOf(' ', PASSAGE_START);
+  return quote.slice(0, end > 0 ? end : PASSAGE_START);
+}
+
 /** The picture with its frames. While the frames of another quote are on their way, none of them is the target. */
-function PagePicture({ info, isCurrent, name, onError }) {
+function PagePicture({ info, isCurrent, isQuote, name, onError }) {
   const url = usePicture(info.picture, onError);
   const hasQuote = info.quote_frames.length > 0;
   return html`<div class="page-picture" style=${{ aspectRatio: `${info.width} / ${info.height}` }}>
     ${url && html`<img src=${url} data-page=${info.page} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
       onError=${() => onError(new Error(t('picture_unreadable')))} />`}
-    <${Frames} places=${info.quote_frames} name="quote-frame" isTarget=${isCurrent && hasQuote} />
+    <${Frames} places=${info.quote_frames} name=${isQuote ? 'quote-frame' : 'passage-frame'} isTarget=${isCurrent && hasQuote} />
     <${Frames} places=${info.frames} name="frame" isTarget=${isCurrent && !hasQuote} />
   </div>`;
 }
@@ -82,8 +91,7 @@ function PagePicture({ info, isCurrent, name, onError }) {
 export function PageView({ path, target, find, asText, registerMore }) {
   const [page, setPage] = useState(target.anchor.page || 1);
   const [failure, setFailure] = useState(null);
-  const quote = target.isQuote ? target.quote : '';
-  const request = { path, page, query: find || target.query, quote };
+  const request = { path, page, query: find || target.query, quote: markedText(target) };
   const key = JSON.stringify(request);
   const { data, error } = useLoad((options) => post('/v1/page', { ...request, width: pictureWidth(document.getElementById('preview')) }, options)
     .then((info) => ({ info, key })), [key], FIND_DELAY_MS);
@@ -98,7 +106,7 @@ export function PageView({ path, target, find, asText, registerMore }) {
   return html`<div class="page-view">
     <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
     ${!showText && !info && html`<${Loading} />`}
-    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${data.key === key} name=${path.split('/').pop()} onError=${setFailure} />
+    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${data.key === key} isQuote=${target.isQuote} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}

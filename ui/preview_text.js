@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { t } from './i18n.js';
-import { Button, Loading, Marked, Message, ReadError, visibleText } from './components.js';
+import { Button, Link, Loading, Marked, Message, ReadError, formatDate, visibleText } from './components.js';
 import { findRanges, sliceRanges, useMarks } from './marks.js';
 
 const PART_CHARS = 20000;
@@ -135,13 +135,26 @@ function TableBlock({ text, ranges }) {
   </tbody></table></div>`;
 }
 
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)$/;
+const SENDER = /^"?([^"<]*?)"?\s*<([^<>\s]+@[^<>\s]+)>$/;
+
+/** A value of the metadata: a time in the notation of the language, a sender as a link to the mails of that person. */
+function MetadataValue({ name, text, ranges }) {
+  if (TIME.test(text) && !ranges.length) return html`<span title=${text}>${formatDate(text, true)}</span>`;
+  const [, person, address] = (name === 'From' && SENDER.exec(text)) || [];
+  const line = html`<${TextLine} text=${text} ranges=${ranges} />`;
+  if (!address) return line;
+  return html`<${Link} path="/ui/" params=${{ q: `from:"${person || address}"` }} title=${t('mails_from', { name: visibleText(person || address, true) })}>${line}<//>`;
+}
+
 /** Lines of the form "Name: value" (mail headers, properties) as a definition list. */
 function MetadataBlock({ text, ranges }) {
   return html`<dl class="metadata">${linesOf(text).map((line) => {
     const colon = line.text.indexOf(': ');
     const from = colon < 0 ? 0 : colon + 2;
-    return html`<div key=${line.start}><dt><bdi>${visibleText(colon < 0 ? '' : line.text.slice(0, colon))}</bdi></dt>
-      <dd><${TextLine} text=${line.text.slice(from)} ranges=${sliceRanges(ranges, line.start + from, line.start + line.text.length)} /></dd></div>`;
+    const name = colon < 0 ? '' : line.text.slice(0, colon);
+    return html`<div key=${line.start}><dt><bdi>${visibleText(name)}</bdi></dt>
+      <dd><${MetadataValue} name=${name} text=${line.text.slice(from)} ranges=${sliceRanges(ranges, line.start + from, line.start + line.text.length)} /></dd></div>`;
   })}</dl>`;
 }
 

@@ -20,9 +20,11 @@ export function hitKey(hit) {
 /** A row of `/v1/files` in the shape of a hit, so that lists and searches are shown by the same code. */
 export function fileAsHit(file) {
   const relative = file.path.startsWith(`${file.root}/`) ? file.path.slice(file.root.length + 1) : file.path;
+  const { mail } = file;
+  const facts = mail ? { title: mail.subject, author: mail.senders.join(', '), mail_date: mail.first_sent && [mail.first_sent, mail.last_sent] } : {};
   return {
     path: relative, score: null, tier: 'L0', excerpt: '', reasoning: '',
-    metadata: { ...file, absolute_path: file.path, name: file.path.split('/').pop(), anchor: {} },
+    metadata: { ...file, ...facts, absolute_path: file.path, name: file.path.split('/').pop(), anchor: {} },
   };
 }
 

@@ -169,7 +169,7 @@ function Toolbar({ state, counts, isOld, request, sort, setParams, toggles, onHi
       <select value=${sort} onChange=${(event) => setParams({ hit: '', sort: event.target.value === 'relevance' ? '' : event.target.value })}>
         ${SORT_NAMES.map((name) => html`<option key=${name} value=${name}>${t(`sort_${name}`)}</option>`)}</select></label>
     ${toggles.map(({ icon, label, text, pressed, onClick }) => html`<${Button} key=${icon} icon=${icon} label=${label} pressed=${pressed} variant="plain" onClick=${onClick}>${text}<//>`)}
-    <${Button} icon="history" label=${t('history_title')} variant="plain" onClick=${onHistory} />
+    <${Button} icon="history" label=${t('history_explain')} variant="plain" onClick=${onHistory}>${t('history_title')}<//>
   </div>`;
 }
 
@@ -193,7 +193,7 @@ function ResultHeader({ state, request, searches, status, pathOf, onQuote, navig
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`} />`)}
-    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} placeOf=${placeOf} onOpen=${onQuote} />`}
+    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} intent=${state.plan?.intent} placeOf=${placeOf} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
     ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
@@ -358,8 +358,8 @@ export function SearchView({ session, navigate, params, status }) {
   };
   const toggles = [
     !showsFacets && hasFacets && { icon: 'filter', text: t('filters'), pressed: facetsOpen, onClick: () => setFacetsOpen(!facetsOpen) },
-    { icon: 'info', label: t('why_toggle'), pressed: showWhy, onClick: () => setShowWhy(!showWhy) },
-    isWide && { icon: 'text', label: t('preview_toggle'), pressed: previewOpen, onClick: () => setPreviewOpen(!previewOpen) },
+    { icon: 'info', label: t('why_toggle'), text: t('why'), pressed: showWhy, onClick: () => setShowWhy(!showWhy) },
+    isWide && { icon: 'text', label: t('preview_toggle'), text: t('preview_label'), pressed: previewOpen, onClick: () => setPreviewOpen(!previewOpen) },
   ].filter(Boolean);
   const facetsShown = hasFacets && (showsFacets || facetsOpen);
   // The column of the preview is there as soon as a hit is, so that nothing moves under the pointer when the preview follows.

@@ -11,6 +11,7 @@ import { useAction, useLoad } from './hooks.js';
 
 const FILES_PER_PAGE = 100;
 const SEARCHED_FILES = 50;
+const EXPLAINED_FILES = 8;
 
 /** The status as it changes: `{status, error}`. `first` is shown until the first event arrives. */
 export function useLiveStatus(first) {
@@ -34,7 +35,7 @@ export function StatusView({ session, navigate, openPreview, params, status: fir
       ${shown.roots.length === 0 && session.owner && html`<${Message} kind="info"
         actions=${html`<${Button} variant="primary" onClick=${() => navigate('/ui/setup', {})}>${t('nav_setup')}<//>`}><p>${t('no_folders_yet')}</p><//>`}
       <${CoverageSection} status=${shown} showReasons=${params?.show === 'reasons'} openPreview=${openPreview} />
-      <${MissingFileSection} openPreview=${openPreview} />
+      <${MissingFileSection} roots=${session.owner ? shown.roots : []} openPreview=${openPreview} />
       <${JobsSection} status=${shown} mayIndex=${mayIndex} owner=${session.owner} />
       <${HealthSection} status=${shown} />`}
   </div>`;
@@ -135,16 +136,26 @@ async function explainPath(path) {
   return null;
 }
 
-function MissingFileSection({ openPreview }) {
+/** What the daemon says about files below the roots that are not known but have these words in their names. */
+async function explainWords(words, roots) {
+  const checks = await Promise.all(roots.map(({ path }) => post('/v1/roots/check', { path, words })));
+  const paths = checks.flatMap(({ path, left_out: rules }) => rules.flatMap((rule) => rule.examples.map((example) => `${path}/${example}`)));
+  return Promise.all([...new Set(paths)].slice(0, EXPLAINED_FILES).map(explainPath)).then((errors) => errors.filter(Boolean));
+}
+
+function MissingFileSection({ roots, openPreview }) {
   const [words, setWords] = useState('');
   const [answer, setAnswer] = useState(null);
   const { run, busy, error } = useAction();
   const look = () => run(async () => {
     const isPath = words.includes('/');
     const name = isPath ? words.trim().replace(/\/+$/, '').split('/').pop() : words;
-    const found = await post('/v1/files', { words: name.split(/\s+/).filter(Boolean), limit: SEARCHED_FILES });
+    const nameWords = name.split(/\s+/).filter(Boolean);
+    const found = await post('/v1/files', { words: nameWords, limit: SEARCHED_FILES });
     const isKnown = found.files.some((file) => file.path === words.trim());
-    setAnswer({ ...found, unknown: isPath && !isKnown ? await explainPath(words.trim()) : null });
+    const explained = isPath && !isKnown ? [await explainPath(words.trim())].filter(Boolean) : [];
+    setAnswer({ ...found, unknown: explained, looksFurther: !explained.length && !isKnown });
+    if (!explained.length && !isKnown) setAnswer({ ...found, unknown: await explainWords(nameWords, roots) });
   });
   return html`<${Section} title=${t('missing_title')}>
     <${Form} class="inline-form" onSubmit=${look}>
@@ -152,8 +163,8 @@ function MissingFileSection({ openPreview }) {
       <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//><//>
     <${Message} error=${error} />
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
-    ${answer?.unknown && html`<${Message} kind="warning" error=${answer.unknown} />`}
-    <div role="status">${answer && (answer.total === 0 ? !answer.unknown && html`<p>${t('missing_unknown')} <${Link} path="/ui/settings" params=${{ section: 'folders', show: 'left_out' }}>${t('missing_folders')}<//></p>`
+    ${answer?.unknown.map((error) => html`<${Message} key=${error.message} kind="warning" error=${error} />`)}
+    <div role="status">${answer && (answer.total === 0 ? !answer.unknown.length && (answer.looksFurther ? html`<${Loading} />` : html`<p>${t('missing_unknown')} <${Link} path="/ui/settings" params=${{ section: 'folders', show: 'left_out' }}>${t('missing_folders')}<//></p>`)
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
     <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} withReason />
   <//>`;

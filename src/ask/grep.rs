@@ -217,6 +217,7 @@ mod tests {
             detail: String::new(),
             chunks: 1,
             tries: 1,
+            mail: None,
         }
     }
 

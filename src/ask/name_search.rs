@@ -260,8 +260,8 @@ fn mail_header(evidence: &Evidence, header: &str) -> Option<String> {
 
 fn annotate_mail(found: &mut RankedHit, inside: &Contents) {
     let header = |name| found.evidence.as_deref().and_then(|it| mail_header(it, name));
-    let (title, sender) = (header("Subject"), header("From"));
-    // A later passage of a long message lacks the headers. A file of one message has one sender.
+    // A later passage of a long message lacks the headers. A file of one message has one subject and one sender.
+    let (title, sender) = (header("Subject").or_else(|| inside.subject.clone()), header("From"));
     let only_author = <&[String; 1]>::try_from(inside.authors.as_slice()).ok().map(|[it]| it.clone());
     for (key, value) in [("title", title), ("author", only_author.or(sender))] {
         found.hit.metadata.extend(value.map(|it| (key.to_string(), json!(it))));

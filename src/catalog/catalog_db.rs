@@ -62,6 +62,14 @@ const MIGRATION_8: &str = "
         WHERE deleted_ns IS NULL AND skip IS NULL AND kind = 'mail' AND state = 'indexed';
 ";
 
+/// Format 9 adds `subject`. Mails become pending, to be read again.
+const MIGRATION_9: &str = "
+    ALTER TABLE files ADD COLUMN subject TEXT;
+    UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0,
+        read_hash = coalesce(hash, read_hash), hash = NULL
+        WHERE deleted_ns IS NULL AND skip IS NULL AND kind = 'mail' AND state = 'indexed';
+";
+
 /// In the table `files`, `path` is the path in bytes, relative to the root. `name` is its last component, folded, for
 /// searching. `skip` is the reason for which a walk skipped the file; it is separate from `reason`, so
 /// that a later walk clears only reasons that a walk has set. States and reasons are stored as names, to be readable in
@@ -75,10 +83,11 @@ const MIGRATION_8: &str = "
 /// the last message. `language` is the code of the language of most passages, empty if they do not tell it, and NULL for
 /// files that were indexed by an older vic. `above` is the outer root that contains this root and owns its files; NULL if the root owns its
 /// files. `authors` has one line for each sender or author: its folded words between blanks, a tab, and the text.
+/// `subject` is the subject of a mail; NULL for a mailbox.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 8,
-    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6, MIGRATION_7, MIGRATION_8],
+    version: 9,
+    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6, MIGRATION_7, MIGRATION_8, MIGRATION_9],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
     hint: "move the file aside; vic builds a new catalog from your files",
@@ -122,7 +131,8 @@ const FORMAT: Format = Format {
             mail_first_ns INTEGER,
             mail_last_ns INTEGER,
             language TEXT,
-            authors TEXT
+            authors TEXT,
+            subject TEXT
         );
         CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
             tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");

@@ -71,13 +71,13 @@ impl UiService for Daemon {
     async fn check_root(&self, request: RootCheckRequest) -> Result<RootCheck> {
         let path = parse_path(&request.path);
         let mut walk = self.ui.config.walk.clone();
-        if let Some(globs) = request.ignore {
-            walk.ignore = globs;
+        if let Some(globs) = &request.ignore {
+            walk.ignore.clone_from(globs);
         }
         let rules = self.walk_rules(&walk)?;
         index::blocking_at_path(&path.clone(), &self.scope, move || {
             let path = path.canonicalize().io_context("find", &path)?;
-            files::dry_run(&path, &rules)
+            files::dry_run(&path, &rules, &request.words)
         })
         .await
     }

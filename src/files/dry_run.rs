@@ -9,7 +9,7 @@ use crate::error::{IoContext, Result};
 use crate::files::ignore_matcher::IgnoreMatcher;
 use crate::files::stat::FileStat;
 use crate::files::{Rules, unresponsive};
-use crate::model::{LeftOut, RootCheck, TypeCount, display_path};
+use crate::model::{FoundFile, LeftOut, RootCheck, TypeCount, display_path};
 
 /// Maximum number of entries that a dry run looks at.
 const MAX_ENTRIES: u64 = 300_000;
@@ -33,93 +33,143 @@ struct Tally {
     types: HashMap<String, u64>,
 }
 
-impl Tally {
+/// Looks what a walk of `root` would find. If there are `words`, counts only entries whose name holds all of them, and looks
+/// into ignored folders too. Ends early after 5 seconds or 300,000 entries.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn dry_run(root: &Path, rules: &Rules, words: &[String]) -> Result<RootCheck> {
+    let begun = Instant::now();
+    root.read_dir().io_context("read", root)?;
+    let mut run = DryRun {
+        root,
+        rules,
+        matcher: rules.matcher(root)?,
+        words: words.iter().map(|it| vic_words::fold(it).into_owned()).collect(),
+        folders: vec![PathBuf::new()],
+        ignored_folders: Vec::new(),
+        tally: Tally::default(),
+    };
+    let complete = run.walk(begun);
+    Ok(run.tally.into_check(root, complete, begun))
+}
+
+struct DryRun<'a> {
+    root: &'a Path,
+    rules: &'a Rules,
+    matcher: IgnoreMatcher,
+    /// Folded words that the name of a counted entry holds.
+    words: Vec<String>,
+    /// Folders to look into, relative to the root.
+    folders: Vec<PathBuf>,
+    /// Ignored folders with their rule, to look into last: they can be large, as those of built programs are.
+    ignored_folders: Vec<(PathBuf, &'static str)>,
+    tally: Tally,
+}
+
+impl DryRun<'_> {
+    /// Looks at all entries; returns false if it ended early.
+    fn walk(&mut self, begun: Instant) -> bool {
+        let mut entries = 0;
+        while let Some((folder, ignored_by)) = self.next_folder() {
+            let Ok(listed) = self.root.join(&folder).read_dir() else {
+                self.leave_out("unreadable", &folder);
+                continue;
+            };
+            for entry in listed.flatten() {
+                entries += 1;
+                if entries > MAX_ENTRIES || begun.elapsed() > MAX_TIME {
+                    return false;
+                }
+                self.look_at(&entry, &folder, ignored_by);
+            }
+        }
+        true
+    }
+
+    fn next_folder(&mut self) -> Option<(PathBuf, Option<&'static str>)> {
+        let ignored = |(folder, rule)| (folder, Some(rule));
+        self.folders.pop().map(|it| (it, None)).or_else(|| self.ignored_folders.pop().map(ignored))
+    }
+
+    /// Counts an entry of a folder, which the rule `ignored_by` leaves out as a whole.
+    fn look_at(&mut self, entry: &DirEntry, folder: &Path, ignored_by: Option<&'static str>) {
+        let (path, relative) = (entry.path(), folder.join(entry.file_name()));
+        let is_dir = entry.file_type().is_ok_and(|it| it.is_dir());
+        if self.rules.excludes(&path) {
+            return self.leave_out("excluded", &relative);
+        }
+        if let Some(rule) = ignored_by.or_else(|| self.matcher.hiding_rule(&path, is_dir)) {
+            self.leave_out(rule, &relative);
+            if is_dir && !self.words.is_empty() && ["ignore_file", "ignore_setting"].contains(&rule) {
+                self.ignored_folders.push((relative, rule));
+            }
+            return;
+        }
+        if is_dir {
+            match unresponsive::is_unresponsive(&path) {
+                true => self.leave_out("unreadable", &relative),
+                false => self.folders.push(relative),
+            }
+            return;
+        }
+        let Ok(metadata) = entry.metadata() else { return self.leave_out("unreadable", &relative) };
+        self.count_file(&self.rules.to_found_file(self.root, &relative, &FileStat::from(&metadata)));
+    }
+
+    fn count_file(&mut self, found: &FoundFile) {
+        if !self.holds_words(&found.path) {
+            return;
+        }
+        self.tally.files += 1;
+        match found.skip {
+            Some(reason) => self.leave_out(reason.name(), &found.path),
+            None => {
+                self.tally.read_files += 1;
+                self.tally.bytes += found.size;
+                let extension = found.path.extension().map(|it| it.to_string_lossy().to_lowercase());
+                *self.tally.types.entry(extension.unwrap_or_default()).or_default() += 1;
+            }
+        }
+    }
+
     fn leave_out(&mut self, rule: &'static str, relative: &Path) {
-        let (count, examples) = self.left_out.entry(rule).or_default();
+        if !self.holds_words(relative) {
+            return;
+        }
+        let (count, examples) = self.tally.left_out.entry(rule).or_default();
         *count += 1;
         if examples.len() < MAX_EXAMPLES {
             examples.push(display_path(relative).into_owned());
         }
     }
+
+    fn holds_words(&self, relative: &Path) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let name = relative.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = vic_words::fold(&name);
+        self.words.iter().all(|it| name.contains(it))
+    }
 }
 
-/// Looks what a walk of `root` would find. Ends early after 5 seconds or 300,000 entries.
-///
-/// # Errors
-/// The folder cannot be read.
-pub fn dry_run(root: &Path, rules: &Rules) -> Result<RootCheck> {
-    let begun = Instant::now();
-    let matcher = rules.matcher(root)?;
-    let mut tally = Tally::default();
-    let (mut folders, mut entries, mut complete) = (vec![PathBuf::new()], 0, true);
-    root.read_dir().io_context("read", root)?;
-    'walk: while let Some(folder) = folders.pop() {
-        let Ok(listed) = root.join(&folder).read_dir() else {
-            tally.leave_out("unreadable", &folder);
-            continue;
-        };
-        for entry in listed.flatten() {
-            entries += 1;
-            if entries > MAX_ENTRIES || begun.elapsed() > MAX_TIME {
-                complete = false;
-                break 'walk;
-            }
-            look_at(&entry, root, &folder, rules, &matcher, &mut tally, &mut folders);
-        }
-    }
-    let left_out = tally.left_out.into_iter();
-    let mut types: Vec<TypeCount> =
-        tally.types.into_iter().map(|(extension, count)| TypeCount { extension, count }).collect();
-    types.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.extension.cmp(&b.extension)));
-    types.truncate(MAX_TYPES);
-    Ok(RootCheck {
-        path: display_path(root).into_owned(),
-        files: tally.files,
-        read_files: tally.read_files,
-        bytes: tally.bytes,
-        complete,
-        left_out: left_out
-            .map(|(rule, (count, examples))| LeftOut { rule: rule.to_string(), count, examples })
-            .collect(),
-        types,
-        seconds: begun.elapsed().as_secs_f64(),
-    })
-}
-
-fn look_at(
-    entry: &DirEntry,
-    root: &Path,
-    folder: &Path,
-    rules: &Rules,
-    matcher: &IgnoreMatcher,
-    tally: &mut Tally,
-    folders: &mut Vec<PathBuf>,
-) {
-    let (path, relative) = (entry.path(), folder.join(entry.file_name()));
-    let is_dir = entry.file_type().is_ok_and(|it| it.is_dir());
-    if rules.excludes(&path) {
-        return tally.leave_out("excluded", &relative);
-    }
-    if let Some(rule) = matcher.hiding_rule(&path, is_dir) {
-        return tally.leave_out(rule, &relative);
-    }
-    if is_dir {
-        match unresponsive::is_unresponsive(&path) {
-            true => tally.leave_out("unreadable", &relative),
-            false => folders.push(relative),
-        }
-        return;
-    }
-    let Ok(metadata) = entry.metadata() else { return tally.leave_out("unreadable", &relative) };
-    let found = rules.to_found_file(root, &relative, &FileStat::from(&metadata));
-    tally.files += 1;
-    match found.skip {
-        Some(reason) => tally.leave_out(reason.name(), &relative),
-        None => {
-            tally.read_files += 1;
-            tally.bytes += found.size;
-            let extension = relative.extension().map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
-            *tally.types.entry(extension).or_default() += 1;
+impl Tally {
+    fn into_check(self, root: &Path, complete: bool, begun: Instant) -> RootCheck {
+        let to_rule = |(rule, (count, examples)): (&str, _)| LeftOut { rule: rule.to_string(), count, examples };
+        let mut types: Vec<TypeCount> =
+            self.types.into_iter().map(|(extension, count)| TypeCount { extension, count }).collect();
+        types.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.extension.cmp(&b.extension)));
+        types.truncate(MAX_TYPES);
+        RootCheck {
+            path: display_path(root).into_owned(),
+            files: self.files,
+            read_files: self.read_files,
+            bytes: self.bytes,
+            complete,
+            left_out: self.left_out.into_iter().map(to_rule).collect(),
+            types,
+            seconds: begun.elapsed().as_secs_f64(),
         }
     }
 }
@@ -150,7 +200,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("a.txt", root.join("link.txt")).unwrap();
         let rules = Rules::new(&WalkConfig { ignore: vec!["*.bak".into()], ..config() }).unwrap();
-        let check = dry_run(root, &rules).unwrap();
+        let check = dry_run(root, &rules, &[]).unwrap();
         let counts: Vec<(&str, u64)> = check.left_out.iter().map(|it| (it.rule.as_str(), it.count)).collect();
         let expected = [
             ("empty", 1),
@@ -165,6 +215,16 @@ mod tests {
         assert_eq!((check.files, check.read_files, check.bytes, check.complete), (5, 2, 8, true));
         assert_eq!(check.types, [TypeCount { extension: "txt".into(), count: 2 }]);
         assert_eq!(check.left_out[3].examples, ["build"]);
-        assert!(dry_run(&root.join("missing"), &rules).is_err());
+        assert!(dry_run(&root.join("missing"), &rules, &[]).is_err());
+        // Names are looked for in ignored folders too, without case.
+        let named = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|it| (*it).to_string()).collect();
+            let check = dry_run(root, &rules, &words).unwrap();
+            let left_out: Vec<_> = check.left_out.into_iter().map(|it| (it.rule, it.count, it.examples)).collect();
+            (check.files, left_out)
+        };
+        assert_eq!(named(&["OUT", "o"]), (0, vec![("ignore_file".into(), 1, vec!["build/out.o".into()])]));
+        assert_eq!(named(&["notes"]).1, [("ignore_setting".to_string(), 1, vec!["notes.bak".to_string()])]);
+        assert_eq!(named(&["b.txt"]), (1, Vec::new()));
     }
 }

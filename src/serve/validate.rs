@@ -116,6 +116,9 @@ pub(crate) fn root_check(request: &RootCheckRequest) -> Result<()> {
     if globs.iter().map(String::len).sum::<usize>() > MAX_GLOB_BYTES {
         return Err(Error::invalid(format!("the globs have more than {MAX_GLOB_BYTES} bytes")).field("ignore"));
     }
+    if request.words.len() > MAX_NAME_WORDS {
+        return Err(Error::invalid(format!("at most {MAX_NAME_WORDS} words")).field("words"));
+    }
     Ok(())
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::output::{Format, FormatArgs, Printer, print_note};
+use crate::output::{Format, FormatArgs, Printer, print_error_at, print_note};
 use crate::progress::Progress;
 use crate::{jobs, status, text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, Result};
-use vic_protocol::model::{IndexRequest, JobSnapshot, JobState, OcrMode};
+use vic_protocol::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Place};
 
 /// Arguments of `vic index`.
 #[derive(Debug, clap::Args)]
@@ -53,6 +53,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     for path in &args.paths {
         paths.push(value_parsers::resolve_path(&client, path).await?);
     }
+    let named = paths.clone();
     let request = IndexRequest {
         paths,
         full: args.full,
@@ -80,10 +81,23 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             }
         }
     }
+    if job.state == JobState::Completed && job.files_found == 0 {
+        explain_left_out(&client, &args.paths, &named).await;
+    }
     if let (JobState::Completed, None, Some(problem)) = (job.state, job.error_exit_code, &job.last_error) {
         print_note(&format!("warning: {}", text::escape_controls(problem)));
     }
     job_outcome(&job)
+}
+
+/// Tells why named files are not indexed, such as the rule that leaves them out.
+async fn explain_left_out(client: &Client, typed: &[PathBuf], named: &[String]) {
+    for (_, path) in typed.iter().zip(named).filter(|(typed, _)| typed.is_file()) {
+        match client.read(path, &Place::default()).await {
+            Err(error) if error.code == ErrorCode::NotFound => print_error_at("note", &error),
+            _ => (),
+        }
+    }
 }
 
 /// Shows the progress of a job until it ends. Ctrl-C cancels the job; a second Ctrl-C exits at once.

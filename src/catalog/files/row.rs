@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Row;
 
+use crate::catalog::files::authors;
 use crate::catalog::files::owners::Owners;
-use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
+use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, MailFacts, Reason};
 
 /// Stored as the status-change time of a renamed file, because the rename has changed the real time; the next scan
 /// stores the new time.
@@ -17,11 +18,11 @@ pub(in crate::catalog) const UNKNOWN_CHANGED_NS: i64 = 0;
 /// The columns that [`read_record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
 pub(in crate::catalog) const RECORD_COLUMNS: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \
-     f.chunks, f.tries";
+     f.chunks, f.tries, f.mail_first_ns, f.mail_last_ns, f.subject, f.authors";
 
 /// Converts a row with the columns [`RECORD_COLUMNS`] into a record.
 pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRecord> {
-    let uid = row.get(11)?;
+    let (uid, kind) = (row.get(11)?, FileKind::from_name(row.get_ref(14)?.as_str()?));
     Ok(FileRecord {
         id: row.get(0)?,
         root_id: row.get(1)?,
@@ -39,7 +40,7 @@ pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlit
             skip: read_reason(row, 12)?,
         },
         extension: row.get(13)?,
-        kind: FileKind::from_name(row.get_ref(14)?.as_str()?),
+        kind,
         media_type: row.get(15)?,
         owner: owners.name(uid),
         hash: row.get::<_, Option<[u8; 32]>>(16)?.map(ContentHash),
@@ -48,7 +49,15 @@ pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlit
         detail: row.get(19)?,
         chunks: row.get(20)?,
         tries: row.get(21)?,
+        mail: if kind == FileKind::Mail { Some(read_mail(row)?) } else { None },
     })
+}
+
+fn read_mail(row: &Row<'_>) -> rusqlite::Result<MailFacts> {
+    let sent_ns = row.get::<_, Option<i64>>(22)?.zip(row.get(23)?);
+    let senders = authors::split(row.get_ref(25)?.as_str_or_null()?.unwrap_or_default());
+    let senders = senders.take(MailFacts::MAX_SENDERS).map(String::from).collect();
+    Ok(MailFacts { subject: row.get(24)?, senders, sent_ns })
 }
 
 /// Returns the reason stored in a column; a name that only a newer vic knows becomes [`Reason::Io`].

@@ -61,8 +61,9 @@ impl FileStamp {
 const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
-/// SQL assignments that store the names inside a file (attachments, archive members, sheets), its mail dates and authors.
-const SET_CONTENTS: &str = "inner_names = ?14, mail_first_ns = ?15, mail_last_ns = ?16, authors = ?17";
+/// SQL assignments that store the names inside a file (attachments, archive members, sheets), its authors, and the dates and
+/// the subject of a mail.
+const SET_CONTENTS: &str = "inner_names = ?14, mail_first_ns = ?15, mail_last_ns = ?16, authors = ?17, subject = ?18";
 
 /// The language of an indexed file with the same content, which has the hash `?8`.
 const SAME_CONTENT: &str = "SELECT language FROM files WHERE hash = ?8 AND deleted_ns IS NULL AND state = 'indexed' \
@@ -379,7 +380,7 @@ fn mark_file(
     let before = "SELECT inner_names FROM files WHERE id = ?1";
     let before: Option<Option<String>> =
         db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
-    let values = [&file.values()[..], values, params![inner, sent.0, sent.1, authors]].concat();
+    let values = [&file.values()[..], values, params![inner, sent.0, sent.1, authors, contents.subject]].concat();
     let marked = db.prepare_cached(sql)?.execute(&values[..])?;
     if marked > 0 && before.flatten() != inner {
         name_index::update_names(db, file.id)?;

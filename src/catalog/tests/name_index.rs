@@ -176,6 +176,7 @@ fn upgrade_fills_names_and_requeues_containers() {
     old.execute_batch("ALTER TABLE roots DROP COLUMN above").ok();
     old.execute_batch("DROP INDEX files_language; ALTER TABLE files DROP COLUMN language").ok();
     old.execute_batch("ALTER TABLE files DROP COLUMN authors").ok();
+    old.execute_batch("ALTER TABLE files DROP COLUMN subject").ok();
     drop(old);
     let scene = CatalogFixture { catalog: Catalog::open(&path).unwrap(), ..scene };
     assert!(scene.find_named("heron").is_empty());

@@ -60,6 +60,25 @@ fn language_and_author_filter_questions_lists_and_counts() {
 }
 
 #[test]
+fn rows_of_mails_have_subject_senders_and_dates() {
+    let world = world();
+    world.write("mail/two.mbox", &format!("From a\r\n{MAIL}\r\nFrom b\r\n{}", MAIL.replace("02 Mar", "09 Mar")));
+    world.index();
+    let rows = post(&world, "/v1/files", &json!({})).json()["files"].clone();
+    let mail_of = |name: &str| {
+        rows.as_array().unwrap().iter().find(|it| it["path"].as_str().unwrap().ends_with(name)).unwrap()["mail"].clone()
+    };
+    let expected = json!({
+        "subject": "The mooring", "senders": ["Zo\u{eb} Lane <zoe@example.org>"],
+        "first_sent": "2026-03-02T10:00:00Z", "last_sent": "2026-03-02T10:00:00Z",
+    });
+    assert_eq!(mail_of("mooring.eml"), expected);
+    let mailbox = mail_of("two.mbox");
+    assert_eq!((&mailbox["subject"], &mailbox["last_sent"]), (&Value::Null, &json!("2026-03-09T10:00:00Z")));
+    assert_eq!(mail_of("second-boat.md"), Value::Null);
+}
+
+#[test]
 fn dates_of_mails_are_those_on_which_they_were_sent() {
     let world = world();
     let sent = json!({"extensions": [".eml"], "modified_after": "2026-03-01", "modified_before": "2026-03-04"});

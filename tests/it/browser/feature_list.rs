@@ -167,7 +167,7 @@ fn sort_similar_folder(page: &Page) {
     page.browser.wait_until("similar files are listed", |it| it.address().contains("similar="));
     page.browser.wait_for("#results [role=option]");
     page.preview("notice lease");
-    page.browser.click_named("Files in this folder");
+    page.browser.click_named("Same folder");
     page.browser.wait_until("the folder is listed", |it| it.address().contains("under="));
     page.browser.wait_until("only its files are listed", |it| {
         it.texts(".hit-path").iter().all(|it| it.starts_with("Contracts/"))
@@ -206,6 +206,7 @@ fn text_with_marks(page: &Page) {
 fn page_picture(page: &Page) {
     page.preview("period of notice lease ext:pdf");
     page.browser.wait_for(".page-picture .frame");
+    page.browser.wait_for(".page-picture :is(.passage-frame, .quote-frame)[data-target]");
     page.browser.wait_until("the picture is loaded", |it| {
         it.script("return document.querySelector('.page-picture img')?.naturalWidth > 100;", Vec::new()) == json!(true)
     });
@@ -229,6 +230,15 @@ fn sheets_mails_archives(page: &Page) {
     assert!(lefts.windows(2).all(|it| it[0] < it[1]), "each cell has its column: {lefts:?}");
     page.preview("credit note housings ext:eml");
     page.browser.wait_for_text("#preview", "bram.oskell@heronpike.example");
+    // In a list without words, a mail has its subject; a click on its sender lists the other mails.
+    page.open("/ui/?ext=eml");
+    page.browser.wait_for(".hit-mail");
+    page.preview("credit note housings ext:eml");
+    page.browser.click("#preview .metadata a");
+    page.browser.wait_until("the sender is the search", |it| {
+        let typed = it.script("return document.getElementById('search-box').value;", Vec::new());
+        typed.as_str().is_some_and(|it| it.starts_with("from:")) && it.has(".hit-mail")
+    });
     page.preview("spare key Cinder Bay hut");
     page.browser.wait_for_text("#preview", "opposite the church");
     page.browser.wait_for_text(".preview-path", "winter-service-2024.zip");
@@ -241,8 +251,8 @@ fn copy_and_open(page: &Page) {
         "window.copied = []; Object.defineProperty(navigator, 'clipboard', {configurable: true,
         value: {writeText: (text) => { window.copied.push(text); return Promise.resolve(); }}});",
     );
-    page.browser.click_named("Copy the path");
-    page.browser.click_named("Copy as a citation");
+    page.browser.click_named("Copy path");
+    page.browser.click_named("Copy citation");
     page.browser.wait_until("both are copied", |it| it.script("return window.copied.length;", Vec::new()) == json!(2));
     let copied = page.script("return window.copied.join('\\n');").to_string();
     assert!(copied.contains("lease-unit-4-tanners-quay.pdf, page 1"), "{copied}");
@@ -284,6 +294,14 @@ fn coverage(page: &Page) {
     page.browser.press("empty.txt");
     page.browser.press(key::ENTER);
     page.browser.wait_for_text("main", "The file has no bytes");
+    // A file that a rule leaves out is found by its name too.
+    page.world.write("live/.vicignore", "*.bak\n");
+    page.world.write("live/loft-inventory.bak", "a kettle");
+    page.open("/ui/status");
+    page.browser.click("main input[type=search]");
+    page.browser.press("loft inventory");
+    page.browser.press(key::ENTER);
+    page.browser.wait_for_text("main", "the rule `*.bak`");
 }
 
 fn jobs(page: &Page) {
@@ -344,7 +362,7 @@ fn choose_folder(page: &Page, folder: &Path) {
 
 fn graph(page: &Page) {
     page.preview("credit note housings ext:eml");
-    page.browser.click_named("Show in the graph");
+    page.browser.click_named("In the graph");
     page.browser.wait_for("main svg");
     page.browser.wait_for_text("main", "authored_by");
     page.browser.click_named("Table");

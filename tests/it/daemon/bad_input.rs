@@ -31,7 +31,7 @@ fn invalid_requests_fail_with_one_sentence_and_code() {
 }
 
 #[test]
-fn read_names_the_rule_that_leaves_a_file_out() {
+fn read_and_index_name_the_rule_that_leaves_a_file_out() {
     let world = World::new().with("VIC_WATCH", "0").start();
     world.write("a.md", "A note.");
     world.write(".vicignore", "# not yet\ndrafts/\n");
@@ -43,6 +43,9 @@ fn read_names_the_rule_that_leaves_a_file_out() {
     assert!(said.contains("hint: remove the rule"), "{said}");
     let (code, said) = world.fails(&["read", hidden.to_str().unwrap()]);
     assert!(code == 3 && said.contains("begins with a dot") && said.contains("VIC_INCLUDE_HIDDEN"), "{said}");
+    let indexed = world.vic(&["index", draft.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&indexed.stderr);
+    assert!(said.contains("the rule `drafts/` in") && said.contains("hint: remove the rule"), "{said}");
 }
 
 // Case D8

@@ -237,6 +237,15 @@ impl Document {
         text
     }
 
+    /// Returns the subject of the first message; `None` for a mailbox, whose messages were sent at several times.
+    pub fn subject(&self) -> Option<&str> {
+        if self.sent.is_some_and(|(first, last)| first != last) {
+            return None;
+        }
+        let metadata = self.blocks.iter().filter(|it| it.kind == BlockKind::Metadata);
+        metadata.flat_map(|it| it.text.lines()).find_map(|it| it.strip_prefix("Subject: ")).map(str::trim)
+    }
+
     /// Returns the senders of the messages, or the authors that the metadata names, each once and at most 200.
     pub fn authors(&self) -> Vec<String> {
         let mut authors: Vec<String> = Vec::new();
@@ -349,6 +358,21 @@ impl Default for ExtractLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn subject_is_that_of_the_first_message() {
+        let block = |text: &str| Block {
+            kind: BlockKind::Metadata,
+            text: text.into(),
+            anchor: Anchor::default(),
+            rows: Vec::new(),
+        };
+        let blocks = vec![block("From: a@example.org\nSubject: Fwd: Keys"), block("Subject: Keys")];
+        let mail = Document { blocks, sent: Some((5, 5)), ..Document::default() };
+        assert_eq!(mail.subject(), Some("Fwd: Keys"));
+        assert_eq!(Document { sent: Some((5, 9)), ..mail.clone() }.subject(), None);
+        assert_eq!(Document::default().subject(), None);
+    }
 
     #[test]
     fn authors_are_those_of_the_metadata_each_once() {

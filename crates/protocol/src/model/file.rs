@@ -119,6 +119,24 @@ pub struct FileRecord {
     pub chunks: u32,
     /// Number of extraction attempts for the current content.
     pub tries: u32,
+    /// Subject, senders and dates of a mail or mailbox; `None` for other files, and until the content is read.
+    pub mail: Option<MailFacts>,
+}
+
+/// Subject, senders and dates of the messages in a mail file, for lists of files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MailFacts {
+    /// Subject of the message; `None` for a mailbox.
+    pub subject: Option<String>,
+    /// The first senders, at most [`MailFacts::MAX_SENDERS`].
+    pub senders: Vec<String>,
+    /// When the first and the last message were sent, in nanoseconds since the epoch; `None` if they have no date.
+    pub sent_ns: Option<(i64, i64)>,
+}
+
+impl MailFacts {
+    /// Maximum number of senders in a list of files; a mailbox can have thousands.
+    pub const MAX_SENDERS: usize = 3;
 }
 
 impl FileRecord {
@@ -137,6 +155,8 @@ pub struct Contents {
     pub sent_ns: Option<(i64, i64)>,
     /// Senders of mails, or authors of a document, each once.
     pub authors: Vec<String>,
+    /// Subject of a mail; `None` for a mailbox.
+    pub subject: Option<String>,
 }
 
 impl Contents {
@@ -144,7 +164,8 @@ impl Contents {
     pub fn from_document(document: &Document) -> Contents {
         let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
         let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
-        Contents { names: document.names.clone(), sent_ns, authors: document.authors() }
+        let (authors, subject) = (document.authors(), document.subject().map(String::from));
+        Contents { names: document.names.clone(), sent_ns, authors, subject }
     }
 }
 

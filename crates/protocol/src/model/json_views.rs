@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Anchor, BlockKind, Document, FileKind, FileList, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode,
-    Place, Reason, display_path,
+    Anchor, BlockKind, Document, FileKind, FileList, FileRecord, FileState, JobSnapshot, JobState, L0Filters,
+    MailFacts, OcrMode, Place, Reason, display_path,
 };
 
 /// A request to list files.
@@ -149,6 +149,34 @@ pub struct FileEntry {
     pub chunks: u32,
     /// BLAKE3 of the content in hex; absent until the content has been read.
     pub hash: Option<String>,
+    /// Subject, senders and dates of a mail or mailbox; absent for other files, and until the content has been read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailEntry>,
+}
+
+/// Subject, senders and dates of the messages in a mail file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MailEntry {
+    /// Subject of the message; null for a mailbox.
+    pub subject: Option<String>,
+    /// The first senders, at most three.
+    pub senders: Vec<String>,
+    /// When the first message was sent, RFC 3339; null if the messages have no date.
+    pub first_sent: Option<String>,
+    /// When the last message was sent, RFC 3339; null if the messages have no date.
+    pub last_sent: Option<String>,
+}
+
+impl From<&MailFacts> for MailEntry {
+    fn from(mail: &MailFacts) -> MailEntry {
+        let time = |ns: i64| DateTime::from_timestamp_nanos(ns).to_rfc3339_opts(SecondsFormat::Secs, true);
+        MailEntry {
+            subject: mail.subject.clone(),
+            senders: mail.senders.clone(),
+            first_sent: mail.sent_ns.map(|it| time(it.0)),
+            last_sent: mail.sent_ns.map(|it| time(it.1)),
+        }
+    }
 }
 
 impl From<&FileRecord> for FileEntry {
@@ -168,6 +196,7 @@ impl From<&FileRecord> for FileEntry {
             detail: file.detail.clone(),
             chunks: file.chunks,
             hash: file.hash.map(|it| it.to_string()),
+            mail: file.mail.as_ref().map(MailEntry::from),
         }
     }
 }

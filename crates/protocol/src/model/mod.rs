@@ -50,7 +50,7 @@ pub use document::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, MAX_FILE_BYTES,
     OCR_MODELS_UNAVAILABLE, Region,
 };
-pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileList, FileRecord, FoundFile};
+pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileList, FileRecord, FoundFile, MailFacts};
 pub use file_state::{FileState, Reason};
 pub use graph::{
     AT_TIME, AXQL_HELP, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport,

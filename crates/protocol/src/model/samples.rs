@@ -182,6 +182,11 @@ pub fn file() -> FileRecord {
         detail: "no end".into(),
         chunks: 0,
         tries: 2,
+        mail: Some(crate::model::MailFacts {
+            subject: Some("Key of the hut".into()),
+            senders: vec!["Ada Lane <ada@example.org>".into()],
+            sent_ns: Some((1_700_000_000_000_000_000, 1_700_000_001_000_000_000)),
+        }),
     }
 }
 
@@ -273,5 +278,6 @@ pub fn indexed_file(root: &Path, name: &str, kind: FileKind, hash: ContentHash) 
         detail: String::new(),
         chunks: 1,
         tries: 1,
+        mail: None,
     }
 }

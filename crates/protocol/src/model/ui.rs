@@ -240,6 +240,9 @@ pub struct RootCheckRequest {
     pub path: String,
     /// Globs to leave out in place of the configured ones, at most 100; the configured ones if absent.
     pub ignore: Option<Vec<String>>,
+    /// If not empty, only entries whose name holds all of these words are counted, those in ignored folders among them; at
+    /// most 16.
+    pub words: Vec<String>,
 }
 
 /// The files that one rule leaves out.

@@ -449,15 +449,14 @@ fn contains_phrase(name: &str, run: &[String]) -> bool {
 }
 
 fn load_contents(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Option<Contents>> {
-    let sql =
-        "SELECT inner_names, mail_first_ns, mail_last_ns, authors FROM files WHERE id = ?1 AND deleted_ns IS NULL";
+    let sql = "SELECT inner_names, mail_first_ns, mail_last_ns, authors, subject FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| {
         let names: Option<String> = row.get(0)?;
         let sent_ns = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
         let names = names.unwrap_or_default();
         let names = names.split(SEPARATOR).filter(|it| !it.is_empty()).map(String::from).collect();
         let authors = authors::split(&row.get::<_, Option<String>>(3)?.unwrap_or_default()).map(String::from).collect();
-        Ok(Contents { names, sent_ns, authors })
+        Ok(Contents { names, sent_ns, authors, subject: row.get(4)? })
     };
     db.prepare_cached(sql)?.query_row([file], row).optional()
 }

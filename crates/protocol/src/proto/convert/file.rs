@@ -62,6 +62,7 @@ impl From<model::FileRecord> for wire::FileRecord {
             detail: it.detail,
             chunks: it.chunks,
             tries: it.tries,
+            mail: it.mail.map(Into::into),
         }
     }
 }
@@ -89,7 +90,22 @@ impl TryFrom<wire::FileRecord> for model::FileRecord {
             detail: it.detail,
             chunks: it.chunks,
             tries: it.tries,
+            mail: it.mail.map(Into::into),
         })
+    }
+}
+
+impl From<model::MailFacts> for wire::MailFacts {
+    fn from(it: model::MailFacts) -> wire::MailFacts {
+        let (first_sent_ns, last_sent_ns) = it.sent_ns.unzip();
+        wire::MailFacts { subject: it.subject, senders: it.senders, first_sent_ns, last_sent_ns }
+    }
+}
+
+impl From<wire::MailFacts> for model::MailFacts {
+    fn from(it: wire::MailFacts) -> model::MailFacts {
+        let sent_ns = it.first_sent_ns.zip(it.last_sent_ns);
+        model::MailFacts { subject: it.subject, senders: it.senders, sent_ns }
     }
 }
 
