@@ -455,7 +455,8 @@ impl WorkerPool {
     /// Makes the fault of a worker that exceeded its memory limit. Does not kill the worker: that happens when the caller
     /// drops it.
     fn memory_exceeded(&self, held: u64) -> Fault {
-        let (held, most) = (held >> 20, self.setup.limits.memory_mib);
+        // Rounded up, so that the message never says that a size equal to the limit exceeds it.
+        let (held, most) = (held.div_ceil(1 << 20), self.setup.limits.memory_mib);
         Fault::Died(new_failure(
             Reason::OutOfMemory,
             format!("used {held} MiB of memory, while the limit is {most} MiB"),

@@ -211,7 +211,9 @@ async fn final_peak_memory_of_worker_is_recorded() {
 #[tokio::test]
 async fn worker_over_memory_limit_is_killed_with_both_sizes() {
     let (peak, detail) = peak_before_exit("time.sleep(60)", Reason::OutOfMemory, 200).await;
-    assert!(peak > 200 && detail.contains("limit is 200 MiB"), "{peak} {detail}");
+    // The memory is still growing when the monitor reads it: any size over the limit is right.
+    let used: u64 = detail.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!(peak >= 200 && used > 200 && detail.ends_with("limit is 200 MiB"), "{peak} {detail}");
 }
 
 /// Observer that counts the attempts to read a file, and decides whether a retry is allowed.
