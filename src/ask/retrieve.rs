@@ -16,7 +16,7 @@ use crate::ask::{hit_builder, relevance, terms};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::index::ServingTable;
-use crate::model::DateOrder;
+use crate::model::{DateOrder, LegHit};
 use crate::store::FileSet;
 
 /// Maximum number of retries of a search during which files were written. Few suffice, because a commit takes longer than
@@ -27,6 +27,19 @@ pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 /// alike: with the default model, a question in Chinese is as near to a text in Thai as to its answer. Arabic questions get
 /// an nDCG@10 of 0.92 by words alone, and 0.70 with the default model (XQuAD).
 const MIN_KNOWN_SHARE: f32 = 0.5;
+
+/// What the legs of a question found, before their fusion.
+#[derive(Default)]
+struct Legs {
+    keyword: Vec<LegHit>,
+    vector: Vec<LegHit>,
+    /// The cosines of chunks that only the keyword search found.
+    extra: Vec<LegHit>,
+    /// The vector of the question; `None` if the embedding model is unavailable or not used.
+    query: Option<Vec<f32>>,
+    weights: Weights,
+    warnings: Vec<String>,
+}
 
 /// The fused results of keyword search and vector search.
 struct FusedLegs {
@@ -45,6 +58,11 @@ pub(super) struct FoundHits {
     names: NameMatches,
     /// Whether the text of files was searched, and not only names or metadata.
     is_text_search: bool,
+}
+
+/// Returns how many chunks each leg of a question finds.
+fn leg_depth(question: &Question) -> usize {
+    LEG_DEPTH.max(question.limit * 3)
 }
 
 /// The vector of a question, computed once for all retries.
@@ -126,7 +144,7 @@ impl Asker {
         Ok(())
     }
 
-    /// Runs keyword and vector search in parallel, then adds the cosines of chunks that only the keyword search found.
+    /// Runs the legs that a question can use, and fuses what they found.
     async fn run_legs(
         &self,
         served: &ServingTable,
@@ -134,57 +152,13 @@ impl Asker {
         files: &FileSet,
         asked: &QueryVector,
     ) -> Result<FusedLegs> {
-        let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
-        let languages = self.languages.current(&self.catalog).await;
-        let keyword_leg = keyword_leg(served, text, &languages, files, depth);
-        let mut warnings = Vec::new();
-        let mut query = None;
-        let mut weights = Weights::default();
         let embedder = served.embedder.as_ref().filter(|_| !question.words_only);
-        let embedder = embedder.filter(|it| it.known_share(text) >= MIN_KNOWN_SHARE);
-        let (keyword, vector, extra) = match embedder {
-            Some(embedder) => {
-                let vector_leg = async {
-                    let vector = asked.get_or_init(|| embedder.embed_query(text)).await.clone()?;
-                    let hits = self.vector_leg_files(served, &vector, files, depth, question.limit).await?;
-                    Ok::<_, Error>((vector, hits))
-                };
-                let (vector_result, keyword) = tokio::join!(vector_leg, keyword_leg);
-                let keyword = keyword?;
-                match vector_result {
-                    Ok((asked, vector)) => {
-                        let only_keyword = keyword_only_chunks(&keyword, &vector);
-                        let extra = served.store.similarities(&asked, &only_keyword).await?;
-                        weights.calibration = self.calibration_of(embedder).await;
-                        query = Some(asked);
-                        (keyword, vector, extra)
-                    }
-                    Err(error) => {
-                        warnings.push(format!("answered by keywords alone: {}", self.redact_addresses(&error.message)));
-                        (keyword, Vec::new(), Vec::new())
-                    }
-                }
-            }
-            None if question.words_only => {
-                let begun = begun_word_leg(served, text, files, depth);
-                let (whole, begun) = tokio::join!(keyword_leg, begun);
-                let mut whole = whole?;
-                add_begun_words(&mut whole, begun);
-                (whole, Vec::new(), Vec::new())
-            }
-            None => {
-                let why = match &served.embedder {
-                    Some(it) => format!(
-                        "{} does not know most of the words of the question; `vic models suggest` names a model that may",
-                        it.name()
-                    ),
-                    None => "the embedding model of this index cannot be loaded".to_string(),
-                };
-                warnings.push(format!("answered by keywords alone: {why}"));
-                (keyword_leg.await?, Vec::new(), Vec::new())
-            }
-        };
+        let Legs { keyword, vector, extra, query, weights, warnings } =
+            match embedder.filter(|it| it.known_share(text) >= MIN_KNOWN_SHARE) {
+                Some(embedder) => self.keyword_and_vector_legs(served, question, files, (embedder, asked)).await?,
+                None => self.keyword_legs(served, question, files).await?,
+            };
         let mut fused = fuse::fuse(&keyword, &vector, &extra, &weights);
         if let Some(floor) = question.plan.l1_threshold {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
@@ -196,6 +170,60 @@ impl Asker {
             fuse::apply_feedback(&mut fused[..best], query, &vectors, &weights);
         }
         Ok(FusedLegs { fused, query, weights, warnings })
+    }
+
+    /// Runs keyword and vector search in parallel, then adds the cosines of chunks that only the keyword search found.
+    async fn keyword_and_vector_legs(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        files: &FileSet,
+        (embedder, asked): (&Arc<dyn Embedder>, &QueryVector),
+    ) -> Result<Legs> {
+        let (text, depth) = (question.text().unwrap_or_default(), leg_depth(question));
+        let languages = self.languages.current(&self.catalog).await;
+        let keyword_leg = keyword_leg(served, text, &languages, files, depth);
+        let vector_leg = async {
+            let vector = asked.get_or_init(|| embedder.embed_query(text)).await.clone()?;
+            let hits = self.vector_leg_files(served, &vector, files, depth, question.limit).await?;
+            Ok::<_, Error>((vector, hits))
+        };
+        let (found, keyword) = tokio::join!(vector_leg, keyword_leg);
+        let keyword = keyword?;
+        match found {
+            Ok((query, vector)) => {
+                let only_keyword = keyword_only_chunks(&keyword, &vector);
+                let extra = served.store.similarities(&query, &only_keyword).await?;
+                let weights = Weights { calibration: self.calibration_of(embedder).await, ..Weights::default() };
+                Ok(Legs { keyword, vector, extra, query: Some(query), weights, warnings: Vec::new() })
+            }
+            Err(error) => {
+                let warning = format!("answered by keywords alone: {}", self.redact_addresses(&error.message));
+                Ok(Legs { keyword, warnings: vec![warning], ..Legs::default() })
+            }
+        }
+    }
+
+    /// Runs keyword search alone. While a question is typed, its last word may be the beginning of a word.
+    async fn keyword_legs(&self, served: &ServingTable, question: &Question, files: &FileSet) -> Result<Legs> {
+        let (text, depth) = (question.text().unwrap_or_default(), leg_depth(question));
+        let languages = self.languages.current(&self.catalog).await;
+        let keyword_leg = keyword_leg(served, text, &languages, files, depth);
+        if question.words_only {
+            let (whole, begun) = tokio::join!(keyword_leg, begun_word_leg(served, text, files, depth));
+            let mut keyword = whole?;
+            add_begun_words(&mut keyword, begun);
+            return Ok(Legs { keyword, ..Legs::default() });
+        }
+        let why = match &served.embedder {
+            Some(it) => format!(
+                "{} does not know most of the words of the question; `vic models suggest` names a model that may",
+                it.name()
+            ),
+            None => "the embedding model of this index cannot be loaded".to_string(),
+        };
+        let warnings = vec![format!("answered by keywords alone: {why}")];
+        Ok(Legs { keyword: keyword_leg.await?, warnings, ..Legs::default() })
     }
 
     /// Returns how to convert the cosines of a model; unchanged if the model does not answer.
