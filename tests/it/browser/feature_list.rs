@@ -301,7 +301,7 @@ fn coverage(page: &Page) {
     page.browser.click("main input[type=search]");
     page.browser.press("loft inventory");
     page.browser.press(key::ENTER);
-    page.browser.wait_for_text("main", "the rule `*.bak`");
+    page.browser.wait_for_text("main", "the rule *.bak in");
 }
 
 fn jobs(page: &Page) {
