@@ -75,9 +75,10 @@ function Passage({ text, ranges, className }) {
   return html`<div class=${className}><${Marked} ...${shown} /></div>`;
 }
 
-/** Subject and sender of a mail, if the daemon tells them. */
+/** Subject and sender of a mail, if the daemon tells them. A sender with a name is shown without the address. */
 function MailLine({ title, author }) {
-  const parts = [title, author].flat().filter(Boolean);
+  const sender = String(author ?? '').replace(/\s*<[^<>]*>|"/g, '') || author;
+  const parts = [title, sender].flat().filter(Boolean);
   return parts.length > 0 && html`<div class="hit-mail"><bdi>${visibleText(parts.join(' \u00b7 '), true)}</bdi></div>`;
 }
 
