@@ -62,7 +62,7 @@ fn language_and_author_filter_questions_lists_and_counts() {
 #[test]
 fn rows_of_mails_have_subject_senders_and_dates() {
     let world = world();
-    world.write("mail/two.mbox", &format!("From a\r\n{MAIL}\r\nFrom b\r\n{}", MAIL.replace("02 Mar", "09 Mar")));
+    world.write("mail/two.mbox", format!("From a\r\n{MAIL}\r\nFrom b\r\n{}", MAIL.replace("02 Mar", "09 Mar")));
     world.index();
     let rows = post(&world, "/v1/files", &json!({})).json()["files"].clone();
     let mail_of = |name: &str| {
