@@ -61,13 +61,13 @@ function Named({ of, name }) {
   return html`<span>${text}${text !== name && html` <code class="muted">${visibleText(name, true)}</code>`}</span>`;
 }
 
-/** An entity as a button with the colour and the name of its type. */
 /** The name of an entity for people: a passage is the file with its number, from 1, and not `plan.md#0`. */
 function entityName({ name, entity_type: type }) {
   const [, file, index] = (type === 'Chunk' && /^(.*)#(\d+)$/s.exec(name)) || [];
   return file === undefined ? name : t('passage_of_file', { file, number: Number(index) + 1 });
 }
 
+/** An entity as a button with the colour and the name of its type. */
 function EntityButton({ entity, onClick }) {
   return html`<button type="button" class="entity-button" onClick=${onClick}><${TypeDot} type=${entity.entity_type} />
     <${PathText} path=${entityName(entity)} /> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
