@@ -8,7 +8,7 @@ import { useLoad } from './hooks.js';
 
 const SHOWN_VALUES = 7;
 /** The daemon counts this many values of a group, those with the most files. */
-const COUNTED_VALUES = 12;
+const COUNTED_VALUES = 40;
 const TYPING_DELAY_MS = 150;
 
 /** The parameters of the address that filter. */

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::model::{CountGroup, CountedValue, Counts, FileFilter, FileId, RootId, display_path};
 
 /// Maximum number of values in a group.
-const MAX_VALUES: usize = 12;
+const MAX_VALUES: usize = 40;
 
 /// Number of latest months that are counted one by one.
 const MONTHS: i32 = 6;
@@ -176,9 +176,12 @@ fn by_date(months: &BTreeMap<(i32, u32), u64>) -> Vec<CountedValue> {
         values.push(CountedValue { label: format!("{year}-{month:02}"), value, count: *count });
     }
     for (year, count) in years.into_iter().rev() {
-        let end = first_single.min(index(year + 1, 1));
-        let value = format!("{}..{}", first_day(index(year, 1)), first_day(end));
-        values.push(CountedValue { label: year.to_string(), value, count });
+        let (start, next) = (index(year, 1), index(year + 1, 1));
+        let end = first_single.min(next);
+        let value = format!("{}..{}", first_day(start), first_day(end));
+        // Without the months that are counted one by one, it is not the whole year.
+        let label = if end < next { format!("{year}-01 \u{2013} {year}-{:02}", end - start) } else { year.to_string() };
+        values.push(CountedValue { label, value, count });
     }
     values.truncate(MAX_VALUES);
     values
@@ -226,7 +229,7 @@ mod tests {
         let expected = [
             ("2026-02", "2026-02-01..2026-03-01", 3),
             ("2025-12", "2025-12-01..2026-01-01", 2),
-            ("2025", "2025-01-01..2025-09-01", 5),
+            ("2025-01 \u{2013} 2025-08", "2025-01-01..2025-09-01", 5),
             ("2023", "2023-01-01..2024-01-01", 5),
         ];
         assert_eq!(values, expected.map(|(label, value, count)| (label.to_string(), value.to_string(), count)));
