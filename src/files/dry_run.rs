@@ -101,7 +101,8 @@ impl DryRun<'_> {
         }
         if let Some(rule) = ignored_by.or_else(|| self.matcher.hiding_rule(&path, is_dir)) {
             self.leave_out(rule, &relative);
-            if is_dir && !self.words.is_empty() && ["ignore_file", "ignore_setting"].contains(&rule) {
+            let is_ignored = ["ignore_file", "ignore_setting"].contains(&rule);
+            if is_dir && is_ignored && !self.words.is_empty() && !unresponsive::is_unresponsive(&path) {
                 self.ignored_folders.push((relative, rule));
             }
             return;

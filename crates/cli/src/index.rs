@@ -53,7 +53,6 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     for path in &args.paths {
         paths.push(value_parsers::resolve_path(&client, path).await?);
     }
-    let named = paths.clone();
     let request = IndexRequest {
         paths,
         full: args.full,
@@ -82,7 +81,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
         }
     }
     if job.state == JobState::Completed && job.files_found == 0 {
-        explain_left_out(&client, &args.paths, &named).await;
+        explain_left_out(&client, &args.paths, &job.request.paths).await;
     }
     if let (JobState::Completed, None, Some(problem)) = (job.state, job.error_exit_code, &job.last_error) {
         print_note(&format!("warning: {}", text::escape_controls(problem)));
