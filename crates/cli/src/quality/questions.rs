@@ -20,7 +20,7 @@ pub(super) struct KnownQuestion {
 #[derive(Deserialize)]
 struct Line {
     question: String,
-    #[serde(default, alias = "file")]
+    #[serde(default, alias = "file", alias = "path", alias = "paths")]
     files: Files,
     #[serde(default, alias = "answer")]
     answers: Answers,
@@ -161,12 +161,13 @@ mod tests {
         let text = "\u{feff}{\"question\": \"a\", \"files\": [\"x.md\", \"y.md\"]}\n\n\
              {\"question\": \"b\", \"files\": {\"x.md\": 2, \"y.md\": 0.5, \"z.md\": 0}, \"answers\": [\"9\", [\"p\", \"q\"]]}\n\
              {\"id\": 1, \"question\": \"c\", \"file\": \"x.md\", \"answer\": [[\"40 EUR\"]], \"kind\": \"who\"}\n\
-             {\"question\": \"d\"}\n";
+             {\"question\": \"d\"}\n{\"question\": \"e\", \"path\": \"x.md\"}\n";
         let expected = [
             known("a", &[("x.md", 1.0), ("y.md", 1.0)], &[]),
             known("b", &[("x.md", 2.0), ("y.md", 0.5)], &[&["9"], &["p", "q"]]),
             known("c", &[("x.md", 1.0)], &[&["40 EUR"]]),
             known("d", &[], &[]),
+            known("e", &[("x.md", 1.0)], &[]),
         ];
         assert_eq!(check(text), expected);
     }
