@@ -6,6 +6,8 @@ import { Icon, formatNumber, visibleText } from './components.js';
 const OUTCOME_ICONS = { answered: 'check', passage: 'quote', nothing: 'info' };
 /** Quotes with less confidence are passages that may answer, not an answer. */
 const MIDDLE_CONFIDENCE = 0.4;
+/** Quotes with less confidence are not shown: the files below are the better help. */
+const LEAST_CONFIDENCE = 0.15;
 
 function Quote({ quote, place, onOpen }) {
   return html`<li class="quote">
@@ -41,12 +43,12 @@ function confidenceText(confidence) {
  */
 export function Answer({ answer, query, intent, placeOf, onOpen }) {
   const percent = Math.round(answer.confidence * 100);
-  const isNothing = answer.outcome === 'nothing';
+  const isNothing = answer.outcome === 'nothing' || answer.confidence < LEAST_CONFIDENCE;
   const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
   // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
   if ((!isNothing && !answer.quotes.length) || (isUnsure && countWords(query) === 1) || ['list', 'count'].includes(intent)) return null;
   const isKeywords = !query.includes('?') && countWords(query) <= MAX_KEYWORDS;
-  const outcome = !isNothing && (isUnsure || isKeywords) ? 'passage' : answer.outcome;
+  const outcome = isNothing ? 'nothing' : isUnsure || isKeywords ? 'passage' : answer.outcome;
   return html`<section class=${`answer answer-${outcome}`} aria-labelledby="answer-title">
     <div class="answer-head">
       <${Icon} name=${OUTCOME_ICONS[outcome] || 'info'} />
@@ -55,7 +57,6 @@ export function Answer({ answer, query, intent, placeOf, onOpen }) {
         <span class="confidence-bar" aria-hidden="true"><span style=${{ width: `${percent}%` }}></span></span>
         ${t(confidenceText(answer.confidence), { percent: formatNumber(percent) })}</span>`}
     </div>
-    ${isNothing && html`<p>${t('outcome_nothing_explain')}</p>`}
-    <ul class="quotes">${answer.quotes.map((quote, index) => html`<${Quote} key=${index} quote=${quote} place=${placeOf(quote)} onOpen=${onOpen} />`)}</ul>
+    ${isNothing ? html`<p>${t('outcome_nothing_explain')}</p>` : html`<ul class="quotes">${answer.quotes.map((quote, index) => html`<${Quote} key=${index} quote=${quote} place=${placeOf(quote)} onOpen=${onOpen} />`)}</ul>`}
   </section>`;
 }

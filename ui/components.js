@@ -276,6 +276,15 @@ export function formatDay(day) {
   return DAY.test(day) ? formatDate(`${day}T00:00`) : visibleText(day, true);
 }
 
+/** Months like `2026-01-01..2026-11-01` in words; a whole year is its number. The end is the day after the last one. */
+export function formatMonths(range) {
+  const [first, end] = range.split('..');
+  const last = shiftDay(end, -1);
+  if (first.endsWith('-01-01') && last === `${first.slice(0, 4)}-12-31`) return first.slice(0, 4);
+  const days = [first, last].map((day) => new Date(`${day}T00:00`));
+  return formatter(Intl.DateTimeFormat, { month: 'short', year: 'numeric' }).formatRange(...days);
+}
+
 /** A number in the notation of the language. */
 export function formatNumber(value, maximumFractionDigits = 2) {
   return formatter(Intl.NumberFormat, { maximumFractionDigits }).format(value);

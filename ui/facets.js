@@ -2,7 +2,7 @@
 import { html, useState } from './vendor/preact-htm.js';
 import { post } from './api.js';
 import { t } from './i18n.js';
-import { Chip, Message, formatBytes, formatDay, shiftDay } from './components.js';
+import { Chip, Message, formatBytes, formatDay, formatMonths, shiftDay, word } from './components.js';
 import { languageName } from './components_views.js';
 import { useLoad } from './hooks.js';
 
@@ -10,17 +10,22 @@ const SHOWN_VALUES = 7;
 /** The daemon counts this many values of a group, those with the most files. */
 const COUNTED_VALUES = 40;
 const TYPING_DELAY_MS = 150;
+/** Up to this many chosen extensions have a chip each. */
+const MAX_EXTENSION_CHIPS = 2;
 
 /** The parameters of the address that filter. */
 const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
 
 const listOf = (text) => (text ? text.split(',').filter(Boolean) : []);
 
+/** An extension with its dot; files without one have the dot alone. */
+const dotted = (extension) => (extension === '.' ? '.' : `.${extension}`);
+
 /** The filters of a request (`L0Filters`), or undefined if the address holds none. */
 export function filtersOf({ ext, after, before, size, language, author, owner }) {
   const [minimum, maximum] = (size || '..').split('..');
   const filters = {
-    extensions: ext ? listOf(ext).map((extension) => `.${extension}`) : undefined,
+    extensions: ext ? listOf(ext).map(dotted) : undefined,
     modified_after: after || undefined,
     modified_before: before || undefined,
     min_size: minimum ? Number(minimum) : undefined,
@@ -34,26 +39,29 @@ export function filtersOf({ ext, after, before, size, language, author, owner })
 }
 
 /** The parameter of the address that holds the value of a group; a date has two. */
-const PARAM_OF = { type: 'ext', folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
+const PARAM_OF = { kind: 'ext', type: 'ext', folder: 'under', size: 'size', language: 'language', person: 'author', owner: 'owner' };
 
-function chosenValues(group, params) {
-  if (group === 'type') return listOf(params.ext);
-  if (group === 'date') return params.after || params.before ? [`${params.after || ''}..${params.before || ''}`] : [];
-  return [params[PARAM_OF[group]]];
+/** Whether the address holds a value of a group. A kind is chosen if all its extensions are. */
+function isChosen(group, value, params) {
+  if (PARAM_OF[group] === 'ext') return listOf(value).every((extension) => listOf(params.ext).includes(extension));
+  return value === (group === 'date' ? `${params.after || ''}..${params.before || ''}` : params[PARAM_OF[group]]);
 }
 
 /** The change of the parameters that a click on the value of a group makes; a second click takes it back. */
 function toggled(group, value, params) {
-  const chosen = chosenValues(group, params);
-  const next = chosen.includes(value) ? chosen.filter((item) => item !== value) : [...(group === 'type' ? chosen : []), value];
-  if (group !== 'date') return { [PARAM_OF[group]]: next.join(',') };
-  const [after, before] = (next[0] || '..').split('..');
+  const next = isChosen(group, value, params) ? '' : value;
+  if (PARAM_OF[group] === 'ext') {
+    const others = listOf(params.ext).filter((extension) => !listOf(value).includes(extension));
+    return { ext: [...others, ...listOf(next)].join(',') };
+  }
+  if (group !== 'date') return { [PARAM_OF[group]]: next };
+  const [after, before] = (next || '..').split('..');
   return { after, before };
 }
 
 /** The filters of a request that the values of a group set. */
 const FIELDS_OF = {
-  type: ['extensions'], date: ['modified_after', 'modified_before'], size: ['min_size', 'max_size'], language: ['language'], person: ['author'], owner: ['owner'],
+  kind: ['extensions'], type: ['extensions'], date: ['modified_after', 'modified_before'], size: ['min_size', 'max_size'], language: ['language'], person: ['author'], owner: ['owner'],
 };
 
 /** The counts of a request; those of a group leave its own filter out, so that another value can be chosen instead. */
@@ -63,8 +71,14 @@ async function loadCounts(request, options) {
     .map(([name, fields]) => [name, without(fields)]);
   if (request.warehouse_root) others.push(['folder', { ...request, warehouse_root: null }]);
   const ask = (body) => post('/v1/counts', body, options);
-  // A group whose own request fails keeps the counts of the whole request.
-  const [counts, ...answers] = await Promise.all([ask(request), ...others.map(([, other]) => ask(other).catch(() => null))]);
+  const asked = new Map();
+  const askOnce = (body) => {
+    const key = JSON.stringify(body);
+    // A group whose own request fails keeps the counts of the whole request.
+    if (!asked.has(key)) asked.set(key, ask(body).catch(() => null));
+    return asked.get(key);
+  };
+  const [counts, ...answers] = await Promise.all([ask(request), ...others.map(([, other]) => askOnce(other))]);
   const groups = new Map(others.map(([name], index) => [name, answers[index]?.groups.find((group) => group.name === name)]));
   const complete = counts.complete && answers.every((answer) => answer?.complete !== false);
   return { ...counts, complete, groups: counts.groups.map((group) => groups.get(group.name) || group) };
@@ -119,24 +133,33 @@ function DateFields({ params, onChange }) {
     <input type="date" value=${shiftDay(params[name], -days)} onChange=${(event) => set(name, event.target.value, days)} /></label>`)}</div>`;
 }
 
+function labelOf(group, { label, value }) {
+  if (group === 'kind') return word('kind_of_files', label);
+  if (group === 'date') return formatMonths(value);
+  if (group === 'type' && value === '.') return t('no_extension');
+  return group === 'language' ? languageName(value) : label;
+}
+
 function FacetGroup({ group, params, roots, onChange }) {
   const [showAll, setShowAll] = useState(false);
+  // The kinds come first: the extensions are for those who ask for them.
+  const shown = group.name === 'type' ? 0 : SHOWN_VALUES;
   const all = group.name === 'folder' ? folderValues(group.values, roots) : group.values;
   // One owner of all files is no choice.
   if (!group.values.length || (group.name === 'owner' && all.length < 2 && !params.owner)) return null;
-  const values = showAll ? all : all.slice(0, SHOWN_VALUES);
+  const values = showAll ? all : all.filter((entry, index) => index < shown || isChosen(group.name, entry.value, params));
   const headingId = `facet-${group.name}`;
   return html`<section class="facet" aria-labelledby=${headingId}>
     <h3 id=${headingId} class="facet-title">${t(`facet_${group.name}`)}</h3>
     <ul>
-      ${values.map(({ label, value, count }) => html`<li key=${value}>
-        <${Chip} label=${group.name === 'language' ? languageName(value) : label} count=${count} active=${chosenValues(group.name, params).includes(value)}
-          onClick=${() => onChange(toggled(group.name, value, params))} /></li>`)}
+      ${values.map((entry) => html`<li key=${entry.value}>
+        <${Chip} label=${labelOf(group.name, entry)} count=${entry.count} active=${isChosen(group.name, entry.value, params)}
+          onClick=${() => onChange(toggled(group.name, entry.value, params))} /></li>`)}
     </ul>
     ${showAll && group.values.length >= COUNTED_VALUES && html`<p class="facet-note">${t('facet_most')}</p>`}
-    ${all.length > SHOWN_VALUES && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
-      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t('facet_more', { count: all.length - SHOWN_VALUES })}</button>`}
-    ${group.name === 'date' && html`<${DateFields} params=${params} onChange=${onChange} />`}
+    ${all.length > shown && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
+      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t(shown ? 'facet_more' : 'facet_all', { count: all.length - shown })}</button>`}
+    ${group.name === 'date' && html`<${DateFields} params=${params} onChange=${onChange} /><p class="facet-note">${t('facet_date_note')}</p>`}
   </section>`;
 }
 
@@ -199,8 +222,10 @@ function folderName(path, roots) {
 export function activeFilters(params, roots = []) {
   const active = [];
   if (params.similar) active.push({ label: t('filter_similar', { name: baseName(params.similar) }), icon: 'similar', without: { similar: '' } });
-  for (const extension of listOf(params.ext)) {
-    active.push({ label: `.${extension}`, icon: 'file', without: toggled('type', extension, params) });
+  const extensions = listOf(params.ext);
+  // Many extensions are those of a kind: they are removed together.
+  for (const part of extensions.length > MAX_EXTENSION_CHIPS ? [extensions.join()] : extensions) {
+    active.push({ label: listOf(part).map(dotted).join(' '), icon: 'file', without: toggled('type', part, params) });
   }
   if (params.under) active.push({ label: t('filter_under', { name: folderName(params.under, roots) }), icon: 'folder', without: { under: '' } });
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });

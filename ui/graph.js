@@ -61,8 +61,15 @@ function Named({ of, name }) {
   return html`<span>${text}${text !== name && html` <code class="muted">${visibleText(name, true)}</code>`}</span>`;
 }
 
-/** The name of an entity for people: a passage is the file with its number, from 1, and not `plan.md#0`. */
-function entityName({ name, entity_type: type }) {
+/** A connection in words. A mail mentions those it was sent to, and links to the mail that it answers. */
+function connectionText({ relation, evidence }) {
+  if (relation === 'mentions' && /^(to|cc|bcc):/i.test(evidence?.text || '')) return t('relation_sent_to');
+  return word('relation', relation);
+}
+
+/** The name of an entity for people: that of a person and not the address; a passage is the file with its number, from 1, and not `plan.md#0`. */
+function entityName({ name, called, entity_type: type }) {
+  if (called) return called;
   const [, file, index] = (type === 'Chunk' && /^(.*)#(\d+)$/s.exec(name)) || [];
   return file === undefined ? name : t('passage_of_file', { file, number: Number(index) + 1 });
 }
@@ -93,21 +100,27 @@ function GraphSummary({ showEntity }) {
   <//>`;
 }
 
+/** The edges of an entity. The daemon tells the text of a piece of evidence once, though several edges may have it. */
+function edgesOf(entity) {
+  const edges = [...(entity.out || []).map((edge) => ({ ...edge, isOutgoing: true })), ...(entity.in || []).map((edge) => ({ ...edge, isOutgoing: false }))];
+  const placeOf = ({ chunk_id: chunk, start }) => `${chunk} ${start}`;
+  const texts = new Map(edges.filter(({ evidence }) => evidence?.text).map(({ evidence }) => [placeOf(evidence), evidence.text]));
+  return edges.map((edge) => (edge.evidence && !edge.evidence.text ? { ...edge, evidence: { ...edge.evidence, text: texts.get(placeOf(edge.evidence)) } } : edge));
+}
+
 /** Adds an entity with its edges to a graph; returns a new graph. */
 function addDescription(graph, entity) {
   const nodes = new Map(graph.nodes);
   const edges = new Map(graph.edges);
   const old = nodes.get(entity.id);
   nodes.set(entity.id, { id: entity.id, name: entityName(entity), type: entity.entity_type, parent: old?.parent, expanded: true, description: entity });
-  const add = (edge, isOutgoing) => {
+  edgesOf(entity).forEach((edge) => {
     const other = edge.entity;
     if (!nodes.has(other.id)) nodes.set(other.id, { id: other.id, name: entityName(other), type: other.entity_type, parent: entity.id, expanded: false });
-    const [source, target] = isOutgoing ? [entity.id, other.id] : [other.id, entity.id];
+    const [source, target] = edge.isOutgoing ? [entity.id, other.id] : [other.id, entity.id];
     const key = `${source} ${edge.relation} ${target}`;
-    if (!edges.get(key)?.evidence) edges.set(key, { key, source, target, relation: edge.relation, confidence: edge.confidence, evidence: edge.evidence });
-  };
-  (entity.out || []).forEach((edge) => add(edge, true));
-  (entity.in || []).forEach((edge) => add(edge, false));
+    if (!edges.get(key)?.evidence) edges.set(key, { key, source, target, relation: edge.relation, text: connectionText(edge), confidence: edge.confidence, evidence: edge.evidence });
+  });
   return { nodes, edges };
 }
 
@@ -193,7 +206,7 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
   };
   return html`<${DataTable} label=${t('table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
     { name: 'source', title: t('graph_from'), cell: (edge) => entity(edge.source) },
-    { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<${Named} of="relation" name=${edge.relation} />` },
+    { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<span title=${edge.relation}>${edge.text}</span>` },
     { name: 'target', title: t('graph_to'), cell: (edge) => entity(edge.target) },
     { name: 'confidence', title: t('confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
     { name: 'evidence', title: t('graph_evidence'), cell: (edge) => html`<${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} />` },
@@ -205,17 +218,17 @@ function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   if (!entity) return null;
   const path = entity.attributes?.path;
   const count = (entity.out_count ?? entity.out.length) + (entity.in_count ?? entity.in.length);
-  const edges = [...entity.out.map((edge) => ({ ...edge, arrow: '→' })), ...entity.in.map((edge) => ({ ...edge, arrow: '←' }))];
+  const edges = edgesOf(entity);
   const shown = edges.filter((edge) => !hiddenKinds.has(edge.entity.entity_type));
   const passage = entity.entity_type === 'Chunk' && entity.in.find((edge) => edge.evidence?.path)?.evidence;
   const target = entity.entity_type === 'File' && path ? { path } : passage && evidenceTarget(passage);
   return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entityName(entity), true)}</bdi>`} class="entity-panel">
     <p class="muted" title=${visibleText(entity.key, true)}>${word('kind', entity.entity_type)}</p>
     ${target && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview(target)}>${t('open_preview')}<//></div>`}
-    <${Facts} facts=${Object.entries(entity.attributes || {}).map(([name, value]) => [word('field', name), html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
+    <${Facts} facts=${Object.entries({ ...(entity.called && { address: entity.name }), ...entity.attributes, called: '' }).map(([name, value]) => [word('field', name), value && html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>
-    ${shown.length < count && html`<p class="muted">${t('graph_truncated')}</p>`}
-    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}><p><span class="muted" title=${visibleText(edge.relation, true)}>${edge.arrow} ${word('relation', edge.relation)}
+    ${shown.length < count && html`<p class="muted">${tn('graph_hidden', count - shown.length)}</p>`}
+    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}><p><span class="muted" title=${visibleText(edge.relation, true)}>${edge.isOutgoing ? '→' : '←'} ${connectionText(edge)}
         ${edge.confidence < 1 && ` ${formatNumber(edge.confidence * 100, 0)} %`}</span>
         <${EntityButton} entity=${edge.entity} onClick=${() => onOpen(graph.nodes.get(edge.entity.id))} /></p>
       <${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} /></li>`)}</ul>

@@ -184,13 +184,13 @@ function scrollToNode(svg, id) {
   region.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
 }
 
-/** One line for all edges between two nodes, with their relations as its label. */
+/** One line for all edges between two nodes, with what they say as its label. */
 function mergeEdges(edges) {
   const lines = new Map();
   for (const edge of edges) {
     const key = [edge.source, edge.target].sort((one, other) => one - other).join(' ');
-    if (!lines.has(key)) lines.set(key, { key, source: edge.source, target: edge.target, relations: new Set() });
-    lines.get(key).relations.add(edge.relation);
+    if (!lines.has(key)) lines.set(key, { key, source: edge.source, target: edge.target, texts: new Set() });
+    if (edge.relation !== 'contains') lines.get(key).texts.add(edge.text);
   }
   return [...lines.values()];
 }
@@ -212,7 +212,7 @@ function placeLines(nodes, edges, points, selected) {
     const isActive = edge.source === selected || edge.target === selected;
     const a = points.get(edge.target === selected ? edge.target : edge.source);
     const b = points.get(edge.target === selected ? edge.source : edge.target);
-    const label = [...edge.relations].filter((relation) => relation !== 'contains').map((relation) => word('relation', relation)).join(', ');
+    const label = [...edge.texts].join(', ');
     if (!isActive || !label) return { ...edge, isActive, a, b };
     const width = label.length * LABEL_WIDTH;
     const places = LABEL_PLACES.map((part) => {

@@ -178,14 +178,18 @@ const HELP_KEYS = [
   ['Space', 'key_space'], ['n', 'key_next'], ['Shift+N', 'key_previous'], ['w', 'key_why'],
   ['Alt+↓', 'key_suggestions'], ['Home End', 'key_home_end'], ['?', 'key_help'],
 ];
-const HELP_OPERATORS = ['"…"', '+…', '-…', 'ext:pdf', 'name:', 'path:', 'lang:rust', 'lang:de', 'author:anna', 'after:2026-03', 'before:7d', 'size:>5MB', 'owner:anna'];
+const HELP_OPERATORS = [
+  ['"spare key"', 'operator_phrase'], ['+lease', 'operator_required'], ['-draft', 'operator_excluded'], ['ext:pdf', 'operator_ext'], ['name:budget', 'operator_name'],
+  ['path:2026/letters', 'operator_path'], ['from:anna', 'operator_author'], ['after:2026-03', 'operator_after'], ['before:7d', 'operator_before'],
+  ['size:>5MB', 'operator_size'], ['lang:de', 'operator_lang'], ['owner:anna', 'operator_owner'],
+];
 
 function HelpDialog({ onClose }) {
   return html`<${Dialog} title=${t('help_title')} onClose=${onClose}>
     <h3>${t('help_keys')}</h3>
     <dl class="key-list">${HELP_KEYS.map(([key, text]) => html`<div key=${text}><dt><kbd>${key}</kbd></dt><dd>${t(text)}</dd></div>`)}</dl>
     <h3>${t('help_operators')}</h3>
-    <p class="operator-list">${HELP_OPERATORS.map((operator) => html`<code key=${operator}>${operator}</code> `)}</p>
+    <dl class="key-list">${HELP_OPERATORS.map(([operator, text]) => html`<div key=${text}><dt><code>${operator}</code></dt><dd>${t(text)}</dd></div>`)}</dl>
     <p>${t('help_operators_explain')}</p>
   <//>`;
 }

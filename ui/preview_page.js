@@ -13,15 +13,19 @@ const FIND_DELAY_MS = 200;
 /** This many characters of a passage are looked for on the page: the passage may go on on the next one. */
 const PASSAGE_START = 160;
 
+/** How many times wider than the preview an enlarged page is. */
+const ENLARGED = 2;
+
 /** The width of the picture in device pixels, in steps, so that a small change of the window loads no new one. */
-function pictureWidth(element) {
-  const wanted = (element?.clientWidth || 800) * (globalThis.devicePixelRatio || 1);
+function pictureWidth(isLarge) {
+  const width = (document.getElementById('preview')?.clientWidth || 800) * (isLarge ? ENLARGED : 1);
+  const wanted = width * (globalThis.devicePixelRatio || 1);
   return Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, Math.ceil(wanted / WIDTH_STEP) * WIDTH_STEP));
 }
 
-function PageNavigation({ page, pages, setPage }) {
+function PageNavigation({ page, pages, setPage, children }) {
   const [typed, setTyped] = useState(null);
-  if (pages < 2) return null;
+  if (pages < 2) return children ? html`<div class="page-navigation">${children}</div>` : null;
   const goTo = () => {
     const wanted = Number(typed);
     if (wanted >= 1 && wanted <= pages) setPage(Math.floor(wanted));
@@ -33,16 +37,18 @@ function PageNavigation({ page, pages, setPage }) {
       <input inputmode="numeric" size="3" value=${typed ?? page} onInput=${(event) => setTyped(event.target.value)} onBlur=${() => setTyped(null)} /></label>
     <span>${t('of_pages', { pages: formatNumber(pages) })}</span>
     <${Button} icon="right" label=${t('next_page')} variant="plain" disabled=${page >= pages} onClick=${() => setPage(page + 1)} />
+    ${children}
   <//>`;
 }
 
 /** The picture of a page as an address of this page; errors go to `onError`. */
-function usePicture(address, onError) {
+function usePicture(info, isLarge, onError) {
   const [picture, setPicture] = useState(null);
+  const address = `${info.picture}&width=${pictureWidth(isLarge)}`;
   useEffect(() => {
     const controller = new AbortController();
     let made = null;
-    getPicture(`${address}&width=${pictureWidth(document.getElementById('preview'))}`, { signal: controller.signal }).then(
+    getPicture(address, { signal: controller.signal }).then(
       (url) => {
         made = url;
         if (controller.signal.aborted) URL.revokeObjectURL(url);
@@ -55,8 +61,17 @@ function usePicture(address, onError) {
       if (made) URL.revokeObjectURL(made);
     };
   }, [address]);
-  return picture?.address === address ? picture.url : null;
+  // An enlarged picture is on its way: the smaller one of the same page stays until then.
+  return picture?.address.startsWith(`${info.picture}&`) ? picture.url : null;
 }
+
+/** The share of a page from which on a frame would only hide the words in it. */
+const MAX_FRAMED_AREA = 0.5;
+
+const areaOf = (places) => places.reduce((sum, place) => sum + (place.right - place.left) * (place.bottom - place.top), 0);
+
+/** The frames of words that are places: a box around most of a scan says nothing about where a word stands. */
+const placesOf = (frames) => frames.filter((frame) => areaOf([frame]) <= MAX_FRAMED_AREA);
 
 /** Frames around places of the picture; the preview scrolls to the first one of the `target`. */
 function Frames({ places, name, isTarget }) {
@@ -73,15 +88,17 @@ function markedText({ quote = '', isQuote }) {
 }
 
 /** The picture with its frames. While the frames of another quote are on their way, none of them is the target. */
-function PagePicture({ info, isCurrent, isQuote, name, onError }) {
-  const url = usePicture(info.picture, onError);
-  const hasQuote = info.quote_frames.length > 0;
-  return html`<div class="page-picture" style=${{ aspectRatio: `${info.width} / ${info.height}` }}>
+function PagePicture({ info, isLarge, isCurrent, isQuote, name, onError }) {
+  const url = usePicture(info, isLarge, onError);
+  const quoteFrames = isQuote || areaOf(info.quote_frames) <= MAX_FRAMED_AREA ? info.quote_frames : [];
+  const hasQuote = quoteFrames.length > 0;
+  const shape = { aspectRatio: `${info.width} / ${info.height}`, width: isLarge ? `${ENLARGED * 100}%` : undefined };
+  return html`<div class="page-scroller" tabindex=${isLarge ? 0 : undefined} role="group" aria-label=${t('page_number')}><div class="page-picture" style=${shape}>
     ${url && html`<img src=${url} data-page=${info.page} alt=${t('page_alt', { name: visibleText(name, true), page: info.page })}
       onError=${() => onError(new Error(t('picture_unreadable')))} />`}
-    <${Frames} places=${info.quote_frames} name=${isQuote ? 'quote-frame' : 'passage-frame'} isTarget=${isCurrent && hasQuote} />
-    <${Frames} places=${info.frames} name="frame" isTarget=${isCurrent && !hasQuote} />
-  </div>`;
+    <${Frames} places=${quoteFrames} name=${isQuote ? 'quote-frame' : 'passage-frame'} isTarget=${isCurrent && hasQuote} />
+    <${Frames} places=${placesOf(info.frames)} name="frame" isTarget=${isCurrent && !hasQuote} />
+  </div></div>`;
 }
 
 /**
@@ -91,9 +108,10 @@ function PagePicture({ info, isCurrent, isQuote, name, onError }) {
 export function PageView({ path, target, find, asText, registerMore }) {
   const [page, setPage] = useState(target.anchor.page || 1);
   const [failure, setFailure] = useState(null);
+  const [isLarge, setLarge] = useState(false);
   const request = { path, page, query: find || target.query, quote: markedText(target) };
   const key = JSON.stringify(request);
-  const { data, error } = useLoad((options) => post('/v1/page', { ...request, width: pictureWidth(document.getElementById('preview')) }, options)
+  const { data, error } = useLoad((options) => post('/v1/page', { ...request, width: pictureWidth(false) }, options)
     .then((info) => ({ info, key })), [key], FIND_DELAY_MS);
   const info = data?.info;
   useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);
@@ -104,9 +122,10 @@ export function PageView({ path, target, find, asText, registerMore }) {
   const showText = asText || problem;
   const pages = info?.pages || 1;
   return html`<div class="page-view">
-    <${PageNavigation} page=${page} pages=${pages} setPage=${setPage} />
+    <${PageNavigation} page=${page} pages=${pages} setPage=${setPage}>${!showText && info && html`<${Button} icon="search" variant="plain"
+      pressed=${isLarge} onClick=${() => setLarge(!isLarge)}>${t('enlarge')}<//>`}<//>
     ${!showText && !info && html`<${Loading} />`}
-    ${!showText && info && html`<${PagePicture} info=${info} isCurrent=${data.key === key} isQuote=${target.isQuote} name=${path.split('/').pop()} onError=${setFailure} />
+    ${!showText && info && html`<${PagePicture} info=${info} isLarge=${isLarge} isCurrent=${data.key === key} isQuote=${target.isQuote} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}

@@ -41,12 +41,21 @@ function targetCells({ anchor }, rows) {
   return rows.length > 1 && rows.every(hasLine) ? () => false : hasLine;
 }
 
-function TableSwitch({ data, onTable }) {
-  if (data.tables < 2) return html`${data.name && html`<p class="section-name"><bdi>${visibleText(data.name, true)}</bdi></p>`}`;
-  return html`<div class="table-switch" role="group" aria-label=${t('tables')}>
-    ${Array.from({ length: data.tables }, (_, index) => html`<button type="button" key=${index} class="chip"
-      aria-pressed=${String(index + 1 === data.table)} onClick=${() => onTable(index + 1)}><bdi>${index + 1 === data.table && data.name
-        ? visibleText(data.name, true) : t('table_number', { number: index + 1 })}</bdi></button>`)}</div>`;
+function SwitchChip({ label, isCurrent, onClick }) {
+  return html`<button type="button" class="chip" aria-pressed=${String(isCurrent)} onClick=${onClick}><bdi>${visibleText(label, true)}</bdi></button>`;
+}
+
+/** The sheets of a workbook and, if a sheet or a file without sheets has several tables, these. */
+function TableSwitch({ data, choice, onSheet, onTable }) {
+  const sheets = data.sheets.length > 1 ? data.sheets : [];
+  const tables = data.tables > 1 && (!sheets.length || choice.sheet) ? data.tables : 0;
+  if (!sheets.length && !tables) return html`${data.name && html`<p class="section-name"><bdi>${visibleText(data.name, true)}</bdi></p>`}`;
+  const current = choice.table || 1;
+  return html`${sheets.length > 0 && html`<div class="table-switch" role="group" aria-label=${t('sheets')}>
+      ${sheets.map((name) => html`<${SwitchChip} key=${name} label=${name} isCurrent=${name === data.name} onClick=${() => onSheet(name)} />`)}</div>`}
+    ${tables > 0 && html`<div class="table-switch" role="group" aria-label=${t('tables')}>
+      ${Array.from({ length: tables }, (_, index) => html`<${SwitchChip} key=${index} isCurrent=${index + 1 === current} onClick=${() => onTable(index + 1)}
+        label=${index + 1 === current && !sheets.length && data.name ? data.name : t('table_number', { number: index + 1 })} />`)}</div>`}`;
 }
 
 function Rows({ data, target, rangesOf }) {
@@ -72,10 +81,16 @@ export function TableView({ path, target, find, registerMore }) {
   const targetRow = parseRange(anchor.cell)?.first.row || anchor.line_start || 0;
   const [choice, setChoice] = useState({});
   const limit = choice.limit || (targetRow > FIRST_ROWS * 0.8 ? MAX_ROWS : FIRST_ROWS);
-  useEffect(() => setChoice({}), [anchor.sheet]);
-  const selector = choice.table ? { table: choice.table } : { sheet: anchor.sheet };
-  const request = { path, ...selector, limit };
+  useEffect(() => setChoice({}), [anchor.sheet, anchor.cell]);
+  const sheet = choice.sheet || anchor.sheet;
+  const request = { path, sheet, table: choice.table, limit };
   const { data, error, loading } = useLoad((options) => post('/v1/table', request, options), [JSON.stringify(request)]);
+  useEffect(() => {
+    // A sheet may have several tables: the hit may lie below the first one.
+    const last = data && !data.truncated && !choice.isChosen && parseRange(data.rows.at(-1)?.anchor.cell);
+    const current = choice.table || 1;
+    if (last && targetRow > last.last.row && current < data.tables) setChoice({ sheet, table: current + 1 });
+  }, [data]);
   const texts = data ? [...data.columns.map((column) => column.name), ...data.rows.flatMap((row) => row.cells)] : [];
   const rangesOf = useTextMarks(find, target.query, texts.filter((text) => /\p{L}|\d{3}/u.test(text)));
   const canGrow = data?.truncated && limit < MAX_ROWS && !loading;
@@ -86,7 +101,8 @@ export function TableView({ path, target, find, registerMore }) {
   if (error) return html`<${ReadError} error=${error} />`;
   if (!data) return html`<${Loading} />`;
   return html`<div class="table-view">
-    <${TableSwitch} data=${data} onTable=${(table) => setChoice({ table })} />
+    <${TableSwitch} data=${data} choice=${{ ...choice, sheet }} onSheet=${(name) => setChoice({ sheet: name, isChosen: true })}
+      onTable=${(table) => setChoice({ sheet, table, isChosen: true })} />
     ${anchor.part && target.quote && html`<${Message} kind="info"><p><strong><bdi>${visibleText(anchor.part, true)}</bdi></strong>
       ${' '}<bdi>${visibleText(target.quote)}</bdi></p><//>`}
     ${data.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}

@@ -75,20 +75,26 @@ function Passage({ text, ranges, className }) {
   return html`<div class=${className}><${Marked} ...${shown} /></div>`;
 }
 
-/** Subject and sender of a mail, if the daemon tells them. A sender with a name is shown without the address. */
-function MailLine({ title, author }) {
+/** The sender of a mail, or those of a mailbox. A sender with a name is shown without the address. */
+function MailLine({ author }) {
   const sender = String(author ?? '').replace(/\s*<[^<>]*>|"/g, '') || author;
-  const parts = [title, sender].flat().filter(Boolean);
-  return parts.length > 0 && html`<div class="hit-mail"><bdi>${visibleText(parts.join(' \u00b7 '), true)}</bdi></div>`;
+  return sender && html`<div class="hit-mail"><bdi>${visibleText(sender, true)}</bdi></div>`;
+}
+
+/** What a hit is called: a mail by its subject, another file by its name, which is also the end of the path below. */
+function headingOf({ metadata }) {
+  return (metadata.kind === 'mail' && !metadata.anchor?.member && metadata.title) || metadata.name;
 }
 
 function HitHead({ hit, path, rangesOf }) {
   const { metadata } = hit;
   const place = placeText(metadata.anchor);
+  const heading = headingOf(hit);
   return html`<div class="hit-head">
-      <span class="hit-name"><${Marked} text=${metadata.name} ranges=${rangesOf(metadata.name)} oneLine /></span>
+      <span class="hit-name"><${Marked} text=${heading} ranges=${rangesOf(heading)} oneLine /></span>
       ${place && html`<span class="hit-place"><bdi>${visibleText(place, true)}</bdi></span>`}
       ${isUnread({ metadata }) && html`<${UnreadTag} ...${metadata} />`}
+      ${metadata.kind === 'image' && hit.excerpt && html`<span class="tag">${t('words_of_picture')}</span>`}
       ${['moved', 'changed'].includes(metadata.citation) && html`<span class="tag">${t(`citation_${metadata.citation}`)}</span>`}
     </div>
     ${metadata.kind === 'mail' && html`<${MailLine} ...${metadata} />`}
@@ -151,7 +157,7 @@ function Hit({ hit, path, index, total, selected, showWhy, rangesOf }) {
 /** The texts of the rendered hits that may hold marks. */
 function markedTexts(hits, pathOf, [first, last]) {
   return hits.slice(first, last + 1).flatMap((hit) => [
-    hit.metadata.name, pathOf(hit), hit.excerpt,
+    headingOf(hit), pathOf(hit), hit.excerpt,
     ...(hit.metadata.windows || []).slice(0, SHOWN_WINDOWS).map((item) => item.excerpt),
   ]);
 }

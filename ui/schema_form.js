@@ -84,7 +84,8 @@ function rangeText(schema) {
 
 function SchemaField({ name, schema, value, values, onChange, required, problem }) {
   const object = schema.anyOf ? mergedObject(schema, values.schema) : schema;
-  const description = visibleText(schema.description);
+  // The other names of a field are for programs.
+  const description = visibleText(schema.description).replace(/; also [\w, ]+$/, '');
   // The name of the field is what a program sends, and what errors and the help call it.
   const label = html`<span lang="en">${readable(name)}</span>${name !== readable(name).toLowerCase() && html` <code class="muted">${name}</code>`}`;
   if (object.properties) {
@@ -93,7 +94,7 @@ function SchemaField({ name, schema, value, values, onChange, required, problem 
       ${Object.entries(object.properties).map(([key, field]) => html`<${SchemaField} key=${key} name=${key} schema=${field} value=${inner[key]} values=${inner}
         onChange=${(next) => onChange({ ...inner, [key]: next })} required=${object.required?.includes(key)} />`)}</fieldset>`;
   }
-  const words = [typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
+  const words = [name === 'filter' && t('view_filter_hint'), typesOf(schema).includes('array') && t('one_per_line'), rangeText(schema)].filter(Boolean).join(' · ');
   const hint = (problem || description || words) && html`${problem && html`<span class="field-error">${visibleText(problem)}</span> `}
     <span lang="en">${description}</span>${description && words && ' · '}${words}`;
   return html`<${Field} label=${label} required=${required} hint=${hint}>${(id, hintId) => html`<${Control} id=${id} hintId=${hintId} schema=${schema} value=${value ?? ''}

@@ -14,6 +14,11 @@ import { SORT_NAMES, requestOf, sortHits, useCompletions, useResults } from './s
 const FILE_PARAMS = ['file', 'page', 'lines', 'sheet', 'cell', 'part', 'member', 'marks', 'quote'];
 const withoutFile = (params) => Object.fromEntries(Object.entries(params).filter(([name]) => !FILE_PARAMS.includes(name)));
 const PAGE_STEP = 8;
+/** About so many hits are in view without scrolling. */
+const HITS_IN_VIEW = 8;
+/** In a search of at most so many words, a word with an extension, such as `budget-2026.xlsx`, is taken for the name of a file. */
+const MAX_NAME_WORDS = 3;
+const FILE_NAME = /^[^\s/:"]+\.\p{L}[\p{L}\d]{0,9}$/u;
 
 /**
  * The text of the search box and what was last submitted. The address follows the text: while typing the entry of
@@ -147,6 +152,7 @@ function SearchBox({ query, onSubmit, onListKey, onClose, selected, loading }) {
 /** "50 of 117 files", told to screen readers when it changes. */
 function ResultCount({ state, counts, isOld, request }) {
   const isStart = request.source === 'recent';
+  if (isStart && !state.loading) return null;
   const total = isStart ? null : state.total ?? counts?.total ?? null;
   let text = tn('count_files', state.hits.length);
   if (state.loading && !state.hits.length) text = t('loading');
@@ -158,6 +164,7 @@ function ResultCount({ state, counts, isOld, request }) {
   const isCounted = state.source === 'search' && request.query === state.query && counts?.complete && !isOld && !state.loading;
   const withWords = isCounted && counts.total < state.hits.length ? counts.total : 0;
   if (withWords) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
+  if (state.wordsOnly && !isStart) text += ` \u00b7 ${t('count_words_only')}`;
   return html`<p class="result-count"><span aria-live="polite">${text}</span>
     ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
 }
@@ -195,18 +202,30 @@ function ResultHeader({ state, request, searches, status, pathOf, onQuote, navig
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`} />`)}
     ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} intent=${state.plan?.intent} placeOf=${placeOf} onOpen=${onQuote} />`}
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
-    ${state.hits.some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
+    ${state.hits.slice(0, HITS_IN_VIEW).some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
       <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p>
       ${hasDates(request, state) && html`<p class="muted">${t('dates_explain')}</p>`}</div>`}
+    ${!isStart && !state.loading && !state.error && html`<${MissingFileHint} state=${state} navigate=${navigate} />`}
   </div>`;
+}
+
+/** A way to find out why a file is missing, if nothing was found or if a file name was typed that no hit has. */
+function MissingFileHint({ state: { query, hits }, navigate }) {
+  const words = query.split(/\s+/);
+  const isFound = (name) => hits.some(({ metadata }) => metadata.name.toLowerCase() === name.toLowerCase());
+  const name = words.length <= MAX_NAME_WORDS && words.find((word) => FILE_NAME.test(word) && !isFound(word));
+  if (!query || (hits.length > 0 && !name)) return null;
+  const missing = name || query;
+  return html`<p class="muted">${name && hits.length > 0 && `${t('name_not_found', { name: visibleText(name, true) })} `}
+    <${Link} path="/ui/status" params=${{ missing }} navigate=${navigate}>${t('missing_link')}<//></p>`;
 }
 
 function StartPage({ status, searches, onOpen }) {
   const coverage = status?.coverage;
   return html`<div class="start-page">
-    ${coverage && html`<p class="coverage-line">${t('coverage_line', {
-      indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found), folders: formatNumber(status.roots.length) })}
+    ${coverage && html`<p class="coverage-line">${tn('coverage_line', status.roots.length, {
+      indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found) })}
       ${coverage.pending > 0 && html` ${tn('coverage_pending', coverage.pending)}`}
       ${coverage.skipped > 0 && html` ${tn('coverage_skipped', coverage.skipped)}`}
       ${coverage.failed > 0 && html` ${tn('coverage_failed', coverage.failed)}`}</p>`}

@@ -164,6 +164,9 @@ function AuditPart() {
   <//>`;
 }
 
+const LOCAL_HOSTS = ['127.0.0.1', 'localhost', '[::1]'];
+const LISTEN_COMMAND = 'vic daemon stop; VIC_LISTEN=0.0.0.0:8765 VIC_BRIDGE_TLS_CERT=cert.pem VIC_BRIDGE_TLS_KEY=key.pem vic daemon start';
+
 function KeysPart() {
   const keys = useGet('/v1/keys');
   const [revoking, setRevoking] = useState(null);
@@ -173,7 +176,8 @@ function KeysPart() {
     <${LoadState} request=${keys} />
     ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
       <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div>
-      <p>${t('key_use', { address: `${location.origin}/ui/` })}</p><//>`}
+      <p>${t('key_use', { address: `${location.origin}/ui/` })}</p>
+      ${LOCAL_HOSTS.includes(location.hostname) && html`<p>${t('key_use_local')}</p><${Command} text=${LISTEN_COMMAND} />`}<//>`}
     <${DataTable} label=${t('settings_keys')} rows=${keys.data?.keys} empty=${t('keys_none')} rowKey=${(key) => key.name} columns=${[
       { name: 'name', title: t('column_name') },
       { name: 'roots', title: t('settings_folders'), cell: (key) => (key.roots || []).map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) },

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useCallback, useMemo, useRef } from './vendor/preact-htm.js';
 import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Form, Link, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
+import { Button, Form, Link, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, toast, visibleText, word } from './components.js';
 import {
   Command, DataTable, Disclosure, Facts, JobProgress, LoadState, PathText, Section, Select, SentenceWithCommands, StateTag, TextField,
   formatDuration, languageName,
@@ -34,8 +34,8 @@ export function StatusView({ session, navigate, openPreview, params, status: fir
       <${Problems} status=${shown} />
       ${shown.roots.length === 0 && session.owner && html`<${Message} kind="info"
         actions=${html`<${Button} variant="primary" onClick=${() => navigate('/ui/setup', {})}>${t('nav_setup')}<//>`}><p>${t('no_folders_yet')}</p><//>`}
-      <${CoverageSection} status=${shown} showReasons=${params?.show === 'reasons'} openPreview=${openPreview} />
-      <${MissingFileSection} roots=${session.owner ? shown.roots : []} openPreview=${openPreview} />
+      <${CoverageSection} status=${shown} owner=${session.owner} mayIndex=${mayIndex} showReasons=${params?.show === 'reasons'} openPreview=${openPreview} />
+      <${MissingFileSection} key=${params?.missing} missing=${params?.missing} roots=${session.owner ? shown.roots : []} openPreview=${openPreview} mayIndex=${mayIndex} />
       <${JobsSection} status=${shown} mayIndex=${mayIndex} owner=${session.owner} />
       <${HealthSection} status=${shown} />`}
   </div>`;
@@ -50,7 +50,7 @@ function Problems({ status }) {
 
 const COVERAGE_PARTS = ['indexed', 'pending', 'skipped', 'failed'];
 
-function CoverageSection({ status, showReasons, openPreview }) {
+function CoverageSection({ status, owner, mayIndex, showReasons, openPreview }) {
   const { coverage, upkeep } = status;
   const share = coverage.found ? coverage.indexed / coverage.found : 0;
   return html`<${Section} title=${t('coverage')}>
@@ -63,12 +63,18 @@ function CoverageSection({ status, showReasons, openPreview }) {
       ${coverage.awaiting_vectors > 0 && html`<li>${t('awaiting_vectors')} <strong class="numbers">${formatNumber(coverage.awaiting_vectors)}</strong></li>`}</ul>
     ${coverage.awaiting_vectors > 0 && html`<p class="hint">${t('awaiting_vectors_explain')}</p>`}
     ${upkeep?.unread_pictures > 0 && html`<p class="hint">${tn('unread_pictures', upkeep.unread_pictures)}</p>`}
-    <${ReasonList} coverage=${coverage} isWanted=${showReasons} openPreview=${openPreview} />
+    <${ReasonList} coverage=${coverage} isWanted=${showReasons} openPreview=${openPreview} mayIndex=${mayIndex} />
+    ${owner && html`<p class="hint">${t('coverage_left_out')} <${FolderRules} /></p>`}
   <//>`;
 }
 
+/** A link to the rules that leave out files. */
+function FolderRules() {
+  return html`<${Link} path="/ui/settings" params=${{ section: 'folders', show: 'left_out' }}>${t('missing_folders')}<//>`;
+}
+
 /** Why files cannot be searched. A link to `/ui/status?show=reasons` leads here. */
-function ReasonList({ coverage, isWanted, openPreview }) {
+function ReasonList({ coverage, isWanted, openPreview, mayIndex }) {
   const heading = useRef(null);
   useEffect(() => {
     if (!isWanted) return;
@@ -84,12 +90,12 @@ function ReasonList({ coverage, isWanted, openPreview }) {
       const { name, explanation } = reasonText(reason);
       return html`<${Disclosure} key=${reason} title=${html`<strong>${name}</strong> <span class="count">${formatNumber(count)}</span>
         <span class="muted reason-explanation">${explanation}</span>`}>
-        <${FileList} query=${{ reason }} label=${name} openPreview=${openPreview} /><//>`;
+        <${FileList} query=${{ reason }} label=${name} openPreview=${openPreview} mayIndex=${mayIndex} /><//>`;
     })}</div>`;
 }
 
 /** The files of a state or reason, a hundred at a time. */
-function FileList({ query, label, openPreview }) {
+function FileList({ query, label, openPreview, mayIndex }) {
   const [files, setFiles] = useState([]);
   const [total, setTotal] = useState(null);
   const { run, busy, error } = useAction();
@@ -99,13 +105,23 @@ function FileList({ query, label, openPreview }) {
     setFiles((old) => [...old, ...answer.files]);
   }), [files.length]);
   useEffect(() => { more(); }, []);
-  return html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} />
+  return html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} mayIndex=${mayIndex} />
     ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${more}>${t('try_again')}<//>`} />`}
     <div class="button-row"><span role="status" class="muted">${busy ? t('loading') : total !== null && t('count_of', { shown: formatNumber(files.length), total: formatNumber(total) })}</span>
       ${total > files.length && html`<${Button} disabled=${busy} onClick=${more}>${t('load_more')}<//>`}</div>`;
 }
 
-function FileTable({ files, label, openPreview, withReason }) {
+const isRetried = (file) => file.state === 'failed';
+
+/** Reads a file again whose reading failed, once its cause is mended. */
+function ReadAgain({ path }) {
+  const { run, busy, error } = useAction();
+  const start = () => run(async () => { await post('/v1/index/start', { root: path, full: true }); toast(t('file_again_started')); });
+  return html`<${Button} icon="refresh" aria-label=${`${t('file_again')}: ${visibleText(path, true)}`} disabled=${busy} onClick=${start}>${t('file_again')}<//>
+    <${Message} error=${error} />`;
+}
+
+function FileTable({ files, label, openPreview, mayIndex, withReason }) {
   const columns = [
     { name: 'path', title: t('column_file'), cell: (file) => (file.state === 'indexed'
       ? html`<button type="button" class="link-button path" onClick=${() => openPreview({ path: file.path })}><${PathText} path=${file.path} /></button>`
@@ -114,7 +130,8 @@ function FileTable({ files, label, openPreview, withReason }) {
     withReason && { name: 'reason', title: t('column_why'), cell: (file) => html`<${ReasonCell} file=${file} />` },
     !withReason && { name: 'detail', title: t('column_detail') },
     { name: 'size', title: t('facet_size'), number: true, cell: (file) => formatBytes(file.size) },
-    { name: 'modified', title: t('facet_date'), cell: (file) => formatDate(file.modified) },
+    { name: 'modified', title: t('column_modified'), cell: (file) => formatDate(file.modified) },
+    mayIndex && files?.some(isRetried) && { name: 'action', title: t('column_action'), cell: (file) => isRetried(file) && html`<${ReadAgain} path=${file.path} />` },
   ].filter(Boolean);
   return html`<${DataTable} label=${label} columns=${columns} rows=${files} rowKey=${(file) => file.path} />`;
 }
@@ -143,8 +160,10 @@ async function explainWords(words, roots) {
   return Promise.all([...new Set(paths)].slice(0, EXPLAINED_FILES).map(explainPath)).then((errors) => errors.filter(Boolean));
 }
 
-function MissingFileSection({ roots, openPreview }) {
-  const [words, setWords] = useState('');
+/** Looks a missing file up. A link to `/ui/status?missing=NAME` leads here. */
+function MissingFileSection({ missing = '', roots, openPreview, mayIndex }) {
+  const [words, setWords] = useState(missing);
+  const form = useRef(null);
   const [answer, setAnswer] = useState(null);
   const { run, busy, error } = useAction();
   const look = () => run(async () => {
@@ -157,17 +176,24 @@ function MissingFileSection({ roots, openPreview }) {
     setAnswer({ ...found, unknown: explained, looksFurther: !explained.length && !isKnown });
     if (!explained.length && !isKnown) setAnswer({ ...found, unknown: await explainWords(nameWords, roots) });
   });
-  return html`<${Section} title=${t('missing_title')}>
+  useEffect(() => {
+    if (!missing) return;
+    look();
+    form.current.scrollIntoView({ block: 'center' });
+    form.current.querySelector('input').focus();
+  }, []);
+  return html`<div ref=${form}><${Section} title=${t('missing_title')}>
     <${Form} class="inline-form" onSubmit=${look}>
       <${TextField} type="search" label=${t('missing_label')} hint=${t('missing_hint')} value=${words} onInput=${setWords} />
       <${Button} type="submit" disabled=${busy || !words.trim()}>${t('missing_submit')}<//><//>
     <${Message} error=${error} />
     ${answer?.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning"><p><bdi>${visibleText(warning)}</bdi></p><//>`)}
     ${answer?.unknown.map((error) => html`<${Message} key=${error.message} kind="warning" error=${error} />`)}
-    <div role="status">${answer && (answer.total === 0 ? !answer.unknown.length && (answer.looksFurther ? html`<${Loading} />` : html`<p>${t('missing_unknown')} <${Link} path="/ui/settings" params=${{ section: 'folders', show: 'left_out' }}>${t('missing_folders')}<//></p>`)
+    ${answer?.unknown.length > 0 && html`<p class="muted">${t('missing_rules')} <${FolderRules} /></p>`}
+    <div role="status">${answer && (answer.total === 0 ? !answer.unknown.length && (answer.looksFurther ? html`<${Loading} />` : html`<p>${t('missing_unknown')} <${FolderRules} /></p>`)
       : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
-    <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} withReason />
-  <//>`;
+    <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} mayIndex=${mayIndex} withReason />
+  <//></div>`;
 }
 
 function JobsSection({ status, mayIndex, owner }) {
@@ -211,7 +237,8 @@ function PastJobs({ jobs }) {
     { name: 'finished_ms', title: t('column_time'), cell: (job) => formatDate(job.finished_ms || job.created_ms, true) },
     { name: 'state', title: t('column_state'), cell: (job) => html`<${StateTag} state=${job.state} />` },
     { name: 'paths', title: t('facet_folder'), cell: jobPaths },
-    { name: 'files_done', title: t('column_files'), number: true, cell: (job) => formatNumber(job.files_done) },
+    // A scan is counted again when its words are read.
+    { name: 'files_done', title: t('column_files_read'), number: true, cell: (job) => formatNumber(Math.min(job.files_done, job.files_found || job.files_done)) },
     { name: 'files_failed', title: t('state_name_failed'), number: true, cell: (job) => formatNumber(job.files_failed) },
     { name: 'seconds', title: t('column_duration'), cell: (job) => (job.started_ms && job.finished_ms ? formatDuration((job.finished_ms - job.started_ms) / 1000) : '') },
     { name: 'error', title: t('column_problem'), cell: (job) => html`<bdi>${visibleText(job.error || job.last_error || '')}</bdi>` },

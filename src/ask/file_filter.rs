@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn dates_resolve_to_local_midnight_and_dots_are_stripped() {
         let filters = L0Filters {
-            extensions: vec![".PDF".into(), "md".into()],
+            extensions: vec![".PDF".into(), "md".into(), ".".into()],
             modified_after: Some("1970-01-02".into()),
             modified_before: Some("1970-01-04T01:00:00+01:00".into()),
             ..L0Filters::default()
@@ -78,7 +78,10 @@ mod tests {
         const DAY: i64 = 86_400_000_000_000;
         let midnight = Local.with_ymd_and_hms(1970, 1, 2, 0, 0, 0).earliest().unwrap().timestamp_nanos_opt();
         assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (midnight, Some(3 * DAY)));
-        assert_eq!((filter.extensions, filter.mail_dates), (vec!["pdf".to_string(), "md".to_string()], false));
+        assert_eq!(
+            (filter.extensions, filter.mail_dates),
+            (vec!["pdf".to_string(), "md".to_string(), String::new()], false)
+        );
         let mails = L0Filters { extensions: vec![".eml".into()], ..filters };
         assert!(resolve(&mails, None).unwrap().mail_dates);
     }

@@ -13,7 +13,7 @@ const LETTERS_OF_DISTINCT_QUOTE: usize = 12;
 /// The frames on a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Frames {
-    /// The words of the question, or the lines with them if OCR read the page.
+    /// The words of the question. Paragraphs with them if OCR read the page and noted no places of words, as it did once.
     pub(super) words: Vec<Region>,
     /// The lines of the quote.
     pub(super) quote: Vec<Region>,
@@ -21,38 +21,54 @@ pub(super) struct Frames {
     pub(super) words_from: WordsFrom,
 }
 
-/// Finds the words of the question and of the quote on a page: in its text layer, or in the lines that OCR read.
+/// Finds the words of the question and of the quote on a page: in its text layer, or in the words that OCR read.
 pub(super) fn find_frames(
     words: &[(String, Region)],
     read_by_ocr: &[Document],
     page: u32,
     request: &PageRequest,
 ) -> Frames {
-    let mut matcher = QuestionMatcher::new(&request.query);
     if !words.is_empty() {
-        let matching = words.iter().filter(|it| !matcher.ranges(&it.0).is_empty());
-        return Frames {
-            words: matching.map(|it| it.1).take(MAX_FRAMES).collect(),
-            quote: quote_lines(words, &request.quote, LETTERS_OF_DISTINCT_QUOTE),
-            words_from: WordsFrom::Text,
-        };
+        return frames_of_words(words, WordsFrom::Text, request);
     }
-    // Each skill read the whole page, so that a quote is looked for in the lines of one skill at a time.
-    let read: Vec<Vec<(String, Region)>> = read_by_ocr.iter().map(|it| lines_on_page(it, page)).collect();
-    let lines = || read.iter().flatten();
-    if lines().next().is_none() {
+    // Each skill read the whole page, so that a quote is looked for in the paragraphs of one skill at a time.
+    let read: Vec<Vec<(String, Region)>> = read_by_ocr.iter().map(|it| paragraphs_on_page(it, page)).collect();
+    let quoted_paragraphs = || read.iter().map(|it| quote_lines(it, &request.quote, 0)).find(|it| !it.is_empty());
+    if let Some(words) = read_by_ocr.iter().map(|it| words_on_page(it, page)).find(|it| !it.is_empty()) {
+        let mut found = frames_of_words(&words, WordsFrom::Ocr, request);
+        if found.quote.is_empty() {
+            found.quote = quoted_paragraphs().unwrap_or_default();
+        }
+        return found;
+    }
+    let paragraphs = || read.iter().flatten();
+    if paragraphs().next().is_none() {
         return Frames::default();
     }
-    let matching = lines().filter(|it| !matcher.ranges(&it.0).is_empty());
-    let quote = read.iter().map(|it| quote_lines(it, &request.quote, 0)).find(|it| !it.is_empty());
+    let mut matcher = QuestionMatcher::new(&request.query);
+    let matching = paragraphs().filter(|it| !matcher.ranges(&it.0).is_empty());
     Frames {
         words: matching.map(|it| it.1).take(MAX_FRAMES).collect(),
-        quote: quote.unwrap_or_default(),
+        quote: quoted_paragraphs().unwrap_or_default(),
         words_from: WordsFrom::Ocr,
     }
 }
 
-fn lines_on_page(document: &Document, page: u32) -> Vec<(String, Region)> {
+fn frames_of_words(words: &[(String, Region)], words_from: WordsFrom, request: &PageRequest) -> Frames {
+    let mut matcher = QuestionMatcher::new(&request.query);
+    let matching = words.iter().filter(|it| !matcher.ranges(&it.0).is_empty());
+    Frames {
+        words: matching.map(|it| it.1).take(MAX_FRAMES).collect(),
+        quote: quote_lines(words, &request.quote, LETTERS_OF_DISTINCT_QUOTE),
+        words_from,
+    }
+}
+
+fn words_on_page(document: &Document, page: u32) -> Vec<(String, Region)> {
+    document.words.iter().filter(|it| it.page == page).map(|it| (it.text.clone(), it.region)).collect()
+}
+
+fn paragraphs_on_page(document: &Document, page: u32) -> Vec<(String, Region)> {
     let on_page = document.blocks.iter().filter(|it| it.anchor.page.unwrap_or(1) == page);
     on_page.filter_map(|it| Some((it.text.clone(), it.anchor.region?))).collect()
 }
@@ -116,7 +132,7 @@ fn is_same_line(line: &Region, word: &Region) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Anchor, Block, BlockKind};
+    use crate::model::{Anchor, Block, BlockKind, PlacedWord};
 
     /// Makes the words of lines, with the line as the place from above and the position in the line as the place from left.
     fn words_of(lines: &[&str]) -> Vec<(String, Region)> {
@@ -159,7 +175,14 @@ mod tests {
             Document { blocks: vec![block(1, "a lease"), block(2, "the lease"), block(2, "x")], ..Document::default() };
         let found = find_frames(&[], std::slice::from_ref(&scan), 2, &request("lease", "The lease x"));
         assert_eq!(found, Frames { words: vec![region], quote: vec![region], words_from: WordsFrom::Ocr });
-        assert_eq!(find_frames(&[], &[scan], 3, &request("lease", "lease")), Frames::default());
+        assert_eq!(find_frames(&[], std::slice::from_ref(&scan), 3, &request("lease", "lease")), Frames::default());
+        let placed = words_of(&["the lease", "ends soon"]).into_iter();
+        let placed = placed.map(|(text, region)| PlacedWord { page: 2, text, region }).collect();
+        let scan = Document { words: placed, ..scan };
+        let found = find_frames(&[], &[scan], 2, &request("lease", "Lease ends"));
+        let lines: Vec<(f32, f32)> = found.quote.iter().map(|it| (it.top, it.left)).collect();
+        assert_eq!((found.words.len(), found.words_from), (1, WordsFrom::Ocr));
+        assert_eq!(lines, [(0.0, 0.1), (0.1, 0.0)]);
     }
 
     #[test]

@@ -62,8 +62,11 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         return Err(Error::invalid(text).hint("list fewer extensions, or ask several times"));
     }
     for extension in &filters.extensions {
+        // A dot alone stands for files without an extension.
         let bare = extension.trim_start_matches('.');
-        if bare.is_empty() || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/') {
+        if (bare.is_empty() && extension != ".")
+            || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/')
+        {
             return Err(
                 Error::invalid(format!("`extensions` has `{extension}`, not an extension")).hint("write e.g. `.pdf`")
             );
@@ -172,7 +175,7 @@ mod tests {
             ("l0_filters", json!({ "path_glob": "a[" }), "path_glob"),
             ("l0_filters", json!({ "path_glob": "?".repeat(MAX_GLOB + 1) }), "4096"),
             ("l0_filters", json!({ "extensions": vec![".a"; MAX_EXTENSIONS + 1] }), "1000"),
-            ("l0_filters", json!({ "extensions": ["."] }), "extensions"),
+            ("l0_filters", json!({ "extensions": [".."] }), "extensions"),
             ("l0_filters", json!({ "owner": " " }), "owner"),
             ("l0_filters", json!({ "author": "" }), "author"),
             ("l0_filters", json!({ "language": "xx" }), "language"),

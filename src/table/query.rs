@@ -66,6 +66,7 @@ pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResp
         total_rows: table.len() as u64,
         matched_rows: matched.rows.len() as u64,
         truncated: !table.is_whole,
+        sheets: sheet_names(tables),
         ..TableResponse::default()
     };
     response.warnings = query.warnings(&matched);
@@ -75,6 +76,13 @@ pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResp
         None => query.aggregate_all(&matched.rows, &mut response)?,
     }
     Ok(response)
+}
+
+/// Returns the names of the sheets that have a table, in order.
+fn sheet_names(tables: &[Table]) -> Vec<String> {
+    let mut names: Vec<String> = tables.iter().filter(|it| it.is_sheet).map(|it| it.name.clone()).collect();
+    names.dedup();
+    names
 }
 
 /// Returns the requested table, and the number of tables in the document or on the requested sheet.
@@ -87,8 +95,7 @@ fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t 
     };
     let found: Vec<&Table> = tables.iter().filter(fits).collect();
     if let (Some(sheet), true) = (&request.sheet, found.is_empty()) {
-        let mut sheets: Vec<&str> = tables.iter().filter(|it| it.is_sheet).map(|it| it.name.as_str()).collect();
-        sheets.dedup();
+        let sheets = sheet_names(tables);
         let hint = match sheets.is_empty() {
             true => "the file has no sheets with a table".to_string(),
             false => format!("its sheets are: {}", sheets.join(", ")),

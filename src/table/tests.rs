@@ -352,7 +352,8 @@ fn sheet_has_cell_places_and_several_tables() {
         run_request(&tables, &TableRequest { sheet: Some(sheet.into()), table, ..TableRequest::default() })
     };
     assert_eq!(of_sheet("q1", Some(2)).unwrap().columns[0].name, "who");
-    assert_eq!(of_sheet("Q2", None).unwrap().tables, 1);
+    let second = of_sheet("Q2", None).unwrap();
+    assert_eq!((second.tables, second.sheets), (1, vec!["Q1".to_string(), "Q2".to_string()]));
     assert!(of_sheet("Q3", None).unwrap_err().message_with_hint().contains("Q1, Q2"));
 }
 

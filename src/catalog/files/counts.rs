@@ -1,4 +1,4 @@
-//! Counts of files by type, folder, date, size, language, author and owner, for the filters of the web page.
+//! Counts of files by kind, type, folder, date, size, language, author and owner, for the filters of the web page.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,10 +12,13 @@ use crate::catalog::files::filter::Condition;
 use crate::catalog::files::roots::load_roots;
 use crate::catalog::files::row::path_from_bytes;
 use crate::error::Result;
-use crate::model::{CountGroup, CountedValue, Counts, FileFilter, FileId, RootId, display_path};
+use crate::model::{CountGroup, CountedValue, Counts, FileFilter, FileId, FileKind, RootId, display_path};
 
 /// Maximum number of values in a group.
 const MAX_VALUES: usize = 40;
+
+/// The value of files without an extension, as in the filter by extensions.
+const NO_EXTENSION: &str = ".";
 
 /// Number of latest months that are counted one by one.
 const MONTHS: i32 = 6;
@@ -123,9 +126,10 @@ impl Tally {
     }
 
     fn counts(self, owner_name: impl Fn(u32) -> String) -> Counts {
+        let kinds = by_kind(&self.types);
         let types = self.types.into_iter().map(|(extension, count)| {
-            let label = if extension.is_empty() { "?".to_string() } else { extension.clone() };
-            CountedValue { label, value: extension, count }
+            let value = if extension.is_empty() { NO_EXTENSION.to_string() } else { extension };
+            CountedValue { label: value.clone(), value, count }
         });
         let folders = self.folders.into_iter().map(|(path, count)| CountedValue {
             label: path.file_name().map_or_else(|| "/".into(), |it| it.to_string_lossy().into_owned()),
@@ -139,6 +143,7 @@ impl Tally {
             total: self.total,
             complete: true,
             groups: vec![
+                group("kind", most_frequent(kinds.into_iter())),
                 group("type", most_frequent(types)),
                 group("folder", most_frequent(folders)),
                 group("date", by_date(&self.months)),
@@ -157,6 +162,23 @@ fn most_frequent(values: impl Iterator<Item = CountedValue>) -> Vec<CountedValue
     values.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.value.cmp(&b.value)));
     values.truncate(MAX_VALUES);
     values
+}
+
+/// Returns the files of each kind. The value of a kind has its extensions, those with the most files first, joined by commas.
+fn by_kind(types: &HashMap<String, u64>) -> Vec<CountedValue> {
+    let mut types: Vec<(&str, u64)> = types.iter().map(|(extension, count)| (extension.as_str(), *count)).collect();
+    types.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let mut kinds: BTreeMap<&str, CountedValue> = BTreeMap::new();
+    for (extension, count) in types {
+        let kind = FileKind::from_extension(extension).name();
+        let extension = if extension.is_empty() { NO_EXTENSION } else { extension };
+        let entry =
+            kinds.entry(kind).or_insert_with(|| CountedValue { label: kind.into(), value: String::new(), count: 0 });
+        let separator = if entry.value.is_empty() { "" } else { "," };
+        entry.value = format!("{}{separator}{extension}", entry.value);
+        entry.count += count;
+    }
+    kinds.into_values().collect()
 }
 
 /// Returns the latest months one by one, then the years before them; the newest first.
@@ -219,6 +241,15 @@ mod tests {
         let values: Vec<String> = by_size(&[1; 5]).into_iter().map(|it| it.value).collect();
         assert_eq!(values, ["..10239", "10240..1048575", "1048576..10485759", "10485760..104857599", "104857600.."]);
         assert!(by_size(&[0; 5]).is_empty());
+    }
+
+    #[test]
+    fn kinds_name_their_extensions() {
+        let types = [("xlsx", 1), ("ods", 3), ("pdf", 2), ("", 4)].map(|(name, count)| (name.to_string(), count));
+        let kinds: Vec<(String, String, u64)> =
+            by_kind(&HashMap::from(types)).into_iter().map(|it| (it.label, it.value, it.count)).collect();
+        let expected = [("other", ".", 4), ("pdf", "pdf", 2), ("spreadsheet", "ods,xlsx", 4)];
+        assert_eq!(kinds, expected.map(|(label, value, count)| (label.to_string(), value.to_string(), count)));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) use part::{FOLDERS_ATTRIBUTE, FolderMatch, file_key, folder_match, is
 pub(crate) use source_text::ExtractInput;
 
 /// Version of the extraction. Must be raised with every change of its results, so that all files are extracted again.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Returns whether the graph parses files of this kind again, because that is cheap and their passages are incomplete.
 pub(crate) fn is_reread(kind: FileKind) -> bool {

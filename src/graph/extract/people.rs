@@ -1,8 +1,9 @@
 //! Extracts the authors of a file, the people that it mentions, and its tags.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Match, Regex};
 
 use crate::graph::extract::part::{PartBuilder, shared_node};
 use crate::graph::extract::relation;
@@ -28,10 +29,11 @@ const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     // Also reads metadata from the first chunk, which begins with the metadata if the file was not parsed again.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
-    if text.kind == Some(BlockKind::Metadata) || is_first {
-        add_from_metadata(text, maker);
-    }
-    for found in ADDRESS.find_iter(text.text) {
+    let has_metadata = text.kind == Some(BlockKind::Metadata) || is_first;
+    let people_lines = if has_metadata { add_from_metadata(text, maker) } else { Vec::new() };
+    // An author is not mentioned as well by the line that names the author.
+    let is_in_text = |found: &Match<'_>| !people_lines.iter().any(|it| it.contains(&found.start()));
+    for found in ADDRESS.find_iter(text.text).filter(is_in_text) {
         add_person(found.as_str(), "", relation::MENTIONS, 0.8, text.evidence_at(found.range()), maker);
     }
     let is_prose = matches!(text.kind, Some(BlockKind::Paragraph | BlockKind::ListItem));
@@ -44,10 +46,12 @@ pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     }
 }
 
-fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
+/// Adds the people and tags of the metadata. Returns the places of the lines that name people.
+fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) -> Vec<Range<usize>> {
     let is_mail = maker.reading.record.kind == FileKind::Mail;
+    let mut people_lines = Vec::new();
     for (key, (value, range)) in text.metadata_lines() {
-        let evidence = text.evidence_at(range);
+        let evidence = text.evidence_at(range.clone());
         let relation = match key.as_str() {
             // Skips a line such as `From: Larkmouth` outside mail, because only mail has such headers.
             "from" | "to" | "cc" if !is_mail => continue,
@@ -60,6 +64,7 @@ fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
             }
             _ => continue,
         };
+        people_lines.push(range);
         for named in value.trim_matches(['[', ']']).split([',', ';']) {
             let named = named.trim().trim_matches(['"', '\'']);
             match named.rsplit_once('<').map(|(name, rest)| (name.trim(), rest.trim_end_matches('>'))) {
@@ -68,6 +73,7 @@ fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
             }
         }
     }
+    people_lines
 }
 
 fn add_tag(tag: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilder<'_>) {

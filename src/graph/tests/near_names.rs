@@ -155,6 +155,18 @@ fn ambiguous_name_lists_ids_that_are_accepted() {
 }
 
 #[test]
+fn person_known_by_address_has_display_name() {
+    let view = graph(&json!({"nodes": [
+        {"id": 0, "type": "Person", "name": "ada@x.org", "attributes": {"called": "Ada L"}}, {"id": 1, "type": "File", "name": "m.eml"}
+    ], "edges": [{"source": 1, "target": 0, "type": "authored_by"}]}));
+    assert_eq!(describe::describe_entity(&view, "ada@x.org").unwrap()["called"], "Ada L");
+    let file = describe::describe_entity(&view, "m.eml").unwrap();
+    assert_eq!((&file["called"], &file["out"][0]["entity"]["called"]), (&json!(null), &json!("Ada L")));
+    let edge = json!({"kind": "edge", "left": "?x", "path": "authored_by", "right": file["out"][0]["entity"]});
+    assert_eq!(ir_names(&view, &json!({"version": 1, "where": [edge]})), ["m.eml"]);
+}
+
+#[test]
 fn name_that_looks_like_id_means_itself() {
     let node = |id: u32, name: &str| json!({"id": id, "type": "Chunk", "name": name});
     let view = graph(&json!({"nodes": [node(0, "bees.md#1"), node(1, "Chunk#0")]}));

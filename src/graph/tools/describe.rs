@@ -84,7 +84,7 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
     }
     let truncated = found.len() > limit;
     let entity = |(node, way): &(NodeIx, &str)| {
-        let mut value = answer::entity_cell(view, *node);
+        let mut value = named_cell(view, *node);
         value["key"] = json!(view.snapshot.key(*node));
         value["match"] = json!(way);
         value
@@ -103,7 +103,7 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
 /// `NotFound` with the near names; `InvalidArgument` if several entities match.
 pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
     let node = node_names::find_entity(view, named)?;
-    let mut value = answer::entity_cell(view, node);
+    let mut value = named_cell(view, node);
     value["key"] = json!(view.snapshot.key(node));
     let attributes: Map<String, Value> =
         view.attributes(node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
@@ -117,11 +117,20 @@ pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
     Ok(value)
 }
 
+/// Returns an entity with its id, type and name, and for a person known by address the display name in `called`.
+fn named_cell(view: &View, node: NodeIx) -> Value {
+    let mut value = answer::entity_cell(view, node);
+    if let Some((_, called)) = view.attributes(node).into_iter().find(|(key, _)| *key == "called") {
+        value["called"] = json!(called);
+    }
+    value
+}
+
 fn edge_json(view: &View, edge: EdgeIx, end: NodeIx) -> Value {
     let snapshot = &view.snapshot;
     let mut value = json!({
         "relation": snapshot.relation_name(edge),
-        "entity": answer::entity_cell(view, end),
+        "entity": named_cell(view, end),
         "confidence": shortest_decimal(snapshot.confidence(edge)),
     });
     if let Some(found) = snapshot.evidence(edge) {

@@ -1,7 +1,7 @@
 //! The result of OCR: lines of a page in reading order, and their conversion to blocks of a document.
 
 use crate::extract::{CUT_MARK, join_cut_words};
-use crate::model::{Anchor, Block, BlockKind, Region};
+use crate::model::{Anchor, Block, BlockKind, PlacedWord, Region};
 use crate::skills::ocr::orientation::TextPiece;
 use crate::skills::ocr::reading_order::Extent;
 use crate::skills::ocr::text_box::{Point, TextBox};
@@ -70,6 +70,31 @@ impl OcrPage {
         join_cut_words(blocks.iter_mut().map(|it| &mut it.text));
         blocks
     }
+
+    /// Returns the words with their places on page `page` (1-based). The place of a word in its piece of text is estimated from
+    /// the number of characters; on a rotated page, a word has the place of its piece.
+    pub fn words(&self, page: u32) -> Vec<PlacedWord> {
+        let pieces = self.lines.iter().flat_map(|it| &it.parts);
+        let words = pieces.flat_map(|(text, region)| match self.rotation_degrees {
+            0 => split_words(text, *region),
+            _ => vec![(text.clone(), *region)],
+        });
+        words.map(|(text, region)| PlacedWord { page, text, region }).collect()
+    }
+}
+
+/// Splits a piece of horizontal text into words, and divides its width in proportion to their characters.
+fn split_words(text: &str, region: Region) -> Vec<(String, Region)> {
+    let width = (region.right - region.left) / text.chars().count().max(1) as f32;
+    let mut at = 0;
+    let words = text.split(' ').map(|word| {
+        let start = at;
+        let end = start + word.chars().count();
+        at = end + 1;
+        let (left, right) = (region.left + width * start as f32, region.left + width * end as f32);
+        (word.to_string(), Region { left, right, ..region })
+    });
+    words.filter(|it| !it.0.is_empty()).collect()
 }
 
 /// Appends a line to a paragraph. A hyphen between lower-case letters at the end of a line counts as a split word.

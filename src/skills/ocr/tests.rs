@@ -168,6 +168,21 @@ fn blocks_are_paragraphs_with_rejoined_words() {
 }
 
 #[test]
+fn words_have_their_share_of_the_width() {
+    let region = Region { left: 0.2, top: 0.1, right: 0.9, bottom: 0.2 };
+    let line =
+        OcrLine { text: "ab cde".into(), confidence: 1.0, region, block: 0, parts: vec![("ab cde".into(), region)] };
+    let mut page = OcrPage { lines: vec![line], ..OcrPage::default() };
+    let places = |page: &OcrPage| -> Vec<(String, i32, i32)> {
+        let sixtieths = |it: f32| (it * 60.0).round() as i32;
+        page.words(3).into_iter().map(|it| (it.text, sixtieths(it.region.left), sixtieths(it.region.right))).collect()
+    };
+    assert_eq!(places(&page), [("ab".into(), 12, 26), ("cde".into(), 33, 54)]);
+    page.rotation_degrees = 90;
+    assert_eq!(places(&page), [("ab cde".into(), 12, 54)]);
+}
+
+#[test]
 fn lines_without_letters_or_digits_are_dropped() {
     let piece = |text: &str, top: f32| orientation::TextPiece {
         slab: text_box::TextBox {

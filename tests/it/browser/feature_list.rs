@@ -117,7 +117,7 @@ fn filter_chips(page: &Page) {
     page.ask("lease");
     page.browser.wait_for_text("aside, .facets", "Folder");
     page.browser.wait_for_text(".result-count", "with these words");
-    page.browser.click_starting("pdf");
+    page.browser.click_starting("PDF");
     page.browser.wait_until("the address has the filter", |it| it.address().contains("ext=pdf"));
     page.browser.wait_until("only PDFs are left", |it| it.texts(".hit-name").iter().all(|it| it.ends_with(".pdf")));
     // A filter that the words of a question set has a chip, and without it all words are searched.
@@ -127,7 +127,7 @@ fn filter_chips(page: &Page) {
     page.browser.click(".active-filters button");
     page.browser.wait_for_text(".active-filters", "all words as text");
     page.browser.wait_until("others are found too", |it| it.texts(".hit-name").iter().any(|it| !it.ends_with(".pdf")));
-    page.browser.wait_until("others are counted too", |it| it.text(".facets").contains("md"));
+    page.browser.wait_until("others are counted too", |it| it.text(".facets").contains("Markdown"));
 }
 
 fn reasons(page: &Page) {
@@ -228,11 +228,14 @@ fn sheets_mails_archives(page: &Page) {
     let lefts = "return [...document.querySelector('#preview tbody tr').children].map((it) => it.getBoundingClientRect().left);";
     let lefts: Vec<f64> = serde_json::from_value(page.script(lefts)).unwrap();
     assert!(lefts.windows(2).all(|it| it[0] < it[1]), "each cell has its column: {lefts:?}");
+    // The other sheets of the file are one click away.
+    page.browser.click_starting("Budget");
+    page.browser.wait_for_text("#preview", "Cost centre");
     page.preview("credit note housings ext:eml");
     page.browser.wait_for_text("#preview", "bram.oskell@heronpike.example");
     // In a list without words, a mail has its subject; a click on its sender lists the other mails.
-    page.open("/ui/?ext=eml");
-    page.browser.wait_for(".hit-mail");
+    page.open(&format!("/ui/?ext=eml&under={}", sample_dir().join("Mail").display()));
+    page.browser.wait_for_text("#results", "Credit note for eight rejected housings");
     page.preview("credit note housings ext:eml");
     page.browser.click("#preview .metadata a");
     page.browser.wait_until("the sender is the search", |it| {
@@ -301,6 +304,10 @@ fn coverage(page: &Page) {
     page.browser.click("main input[type=search]");
     page.browser.press("loft inventory");
     page.browser.press(key::ENTER);
+    page.browser.wait_for_text("main", "the rule *.bak in");
+    // A search for its name leads there.
+    page.ask("loft-inventory.bak");
+    page.browser.click_starting("Find out why");
     page.browser.wait_for_text("main", "the rule *.bak in");
 }
 

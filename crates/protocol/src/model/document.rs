@@ -174,6 +174,20 @@ pub struct Document {
     /// When the first and the last message in the file were sent, by their own headers: seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<(i64, i64)>,
+    /// Words that OCR read, in reading order. The text of [`Document::blocks`] holds them too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<PlacedWord>,
+}
+
+/// A word with its place on a page. In a script without spaces, a piece of a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacedWord {
+    /// Number of the page, from 1.
+    pub page: u32,
+    /// The word, with its punctuation.
+    pub text: String,
+    /// Location of the word on the page.
+    pub region: Region,
 }
 
 /// Deserializes blocks, and fails for more blocks than a document may have. Without this limit, a faulty worker could send

@@ -48,7 +48,7 @@ impl PrivacyMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct L0Filters {
-    /// File extensions with the dot, e.g. `.pdf`; a file must have one of them.
+    /// File extensions with the dot, e.g. `.pdf`; a file must have one of them. A dot alone stands for no extension.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// Glob that the path relative to the root must match.

@@ -243,4 +243,6 @@ pub struct TableResponse {
     pub warnings: Vec<String>,
     /// True if rows or groups were omitted, or if only a part of the file was read.
     pub truncated: bool,
+    /// Names of the sheets of the file that have a table, in order; empty if it has no sheets.
+    pub sheets: Vec<String>,
 }

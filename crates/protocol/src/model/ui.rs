@@ -99,7 +99,8 @@ pub struct CountsRequest {
 pub struct CountedValue {
     /// The value for people, e.g. `2026-11`.
     pub label: String,
-    /// The value for a filter: an extension, a folder, two dates or two sizes joined by `..`, a language, an owner.
+    /// The value for a filter: extensions joined by commas (`.` for files without one), a folder, two dates or two sizes joined
+    /// by `..`, a language, a person, an owner.
     pub value: String,
     /// Number of files.
     pub count: u64,
@@ -108,7 +109,8 @@ pub struct CountedValue {
 /// The counts of one property of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountGroup {
-    /// `type`, `folder`, `date`, `size`, `language` or `person`.
+    /// `kind` (the label is the name of a kind of files, as in lists of files), `type`, `folder`, `date`, `size`, `language`,
+    /// `person` or `owner`.
     pub name: String,
     /// The values with the most files, or in order of date or size.
     pub values: Vec<CountedValue>,
@@ -188,7 +190,8 @@ pub struct PagePreview {
     pub width: f32,
     /// Height of the page, in points or pixels.
     pub height: f32,
-    /// The places of the words of the question on this page, or of the lines with them if OCR read the page.
+    /// The places of the words of the question on this page. If an earlier version read the page by OCR, those of the paragraphs
+    /// with them.
     pub frames: Vec<Region>,
     /// The lines of the quote on this page; empty if its words do not follow each other here.
     pub quote_frames: Vec<Region>,

@@ -96,7 +96,7 @@ nested! {
     TableValue { function, column, value, unit, exact, rows, evidence; left_out }
     TableGroup { key, rows; result }
     TableResponse {
-        path, tables, table, name, head_rows, total_rows, matched_rows, total_groups, warnings, truncated;
+        path, tables, table, name, head_rows, total_rows, matched_rows, total_groups, warnings, truncated, sheets;
         columns, rows, groups, result
     }
 }
