@@ -163,12 +163,17 @@ function FacetGroup({ group, params, roots, onChange }) {
   </section>`;
 }
 
+function countsTitle(params) {
+  if (params.q) return 'counts_of_words';
+  return FILTER_PARAMS.some((name) => params[name]) ? 'counts_of_filters' : 'counts_of_all';
+}
+
 /** All filters with counts. `onChange` gets the parameters of the address that change. */
 export function Facets({ counts, error, params, roots, onChange }) {
   return html`<aside class="facets" aria-label=${t('facets_label')} tabindex="0">
     ${error && html`<${Message} error=${error}>${t('counts_failed')}<//>`}
     <h2 class="facet-title">${t('filters')}</h2>
-    ${counts && html`<p class="facet-note">${t(params.q ? 'counts_of_words' : 'counts_of_all')}</p>`}
+    ${counts && html`<p class="facet-note">${t(countsTitle(params))}</p>`}
     ${counts?.groups.map((group) => html`<${FacetGroup} key=${group.name} group=${group} params=${params} roots=${roots} onChange=${onChange} />`)}
     ${counts && !counts.complete && html`<p class="facet-note">${t('counts_incomplete')}</p>`}
   </aside>`;

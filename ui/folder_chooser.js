@@ -21,9 +21,10 @@ async function foldersIn(path, options) {
   }
 }
 
-/** Where the choice begins: beside the first indexed folder, or in the home folder (null). */
-async function firstFolder(roots, options) {
-  return (roots[0] && await post('/v1/folders', { path: parentOf(roots[0].path) }, options).catch(() => null)) || post('/v1/folders', {}, options);
+/** Where the choice begins: beside the first indexed folder (for a key: in it), or in the home folder. */
+async function firstFolder(roots, isForKey, options) {
+  const first = roots[0] && (isForKey ? roots[0].path : parentOf(roots[0].path));
+  return (first && await post('/v1/folders', { path: first }, options).catch(() => null)) || post('/v1/folders', {}, options);
 }
 
 /**
@@ -40,7 +41,7 @@ export function FolderChooser({ onChoose, chooseLabel, offersRoots, autofocus })
   const path = useDebounce(typed?.trim(), TYPING_DELAY_MS);
   // A folder that was opened is listed at once, one that is typed after a pause.
   const wanted = opened ?? path;
-  const list = useLoad((options) => (wanted ? foldersIn(wanted, options) : known && firstFolder(known, options)), [wanted, Boolean(known)]);
+  const list = useLoad((options) => (wanted ? foldersIn(wanted, options) : known && firstFolder(known, offersRoots, options)), [wanted, Boolean(known)]);
   const open = (next) => { setTyped(next); setOpened(next); };
   const type = (next) => { setTyped(next); setOpened(null); };
   const shown = list.data;

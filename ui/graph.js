@@ -77,7 +77,7 @@ function entityName({ name, called, entity_type: type }) {
 /** An entity as a button with the colour and the name of its type. */
 function EntityButton({ entity, onClick }) {
   return html`<button type="button" class="entity-button" onClick=${onClick}><${TypeDot} type=${entity.entity_type} />
-    <${PathText} path=${entityName(entity)} /> <span class="muted">${word('kind', entity.entity_type)}</span></button>`;
+    <${PathText} path=${entityName(entity)} /> <span class="muted">${entity.called ? html`<bdi>${visibleText(entity.name, true)}</bdi>` : word('kind', entity.entity_type)}</span></button>`;
 }
 
 function EntityList({ entities, showEntity }) {
@@ -185,7 +185,7 @@ function NameFilter({ of, title, names, hidden, onChange }) {
   };
   return html`<fieldset class="name-list"><legend>${title}</legend>
     ${[...counts].sort((one, other) => other[1] - one[1]).map(([name, count]) => html`<label key=${name}><input type="checkbox" checked=${!hidden.has(name)} onChange=${() => toggle(name)} />
-      ${of === 'kind' && html`<${TypeDot} type=${name} />`}<${Named} of=${of} name=${name} /> <span class="chip-count">${formatNumber(count)}</span></label>`)}</fieldset>`;
+      ${of === 'kind' && html`<${TypeDot} type=${name} />`}<${Named} of=${of} name=${name} />${name === 'mentions' && ` (${t('relation_sent_to')})`} <span class="chip-count">${formatNumber(count)}</span></label>`)}</fieldset>`;
 }
 
 function evidenceTarget(evidence) {

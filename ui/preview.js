@@ -144,7 +144,7 @@ function FindBar({ find, setFind, matches, hasMore, go }) {
     <input type="search" aria-label=${t('find_in_document')} placeholder=${t('find_in_document')} value=${find} spellcheck="false"
       onInput=${(event) => setFind(event.target.value)} onKeyDown=${onKeyDown} />
     <span class="match-count" role="status">${matches.count
-      ? t('match_of', { current: formatNumber(matches.current + 1), total }) : t('no_matches')}</span>
+      ? t('match_of', { current: formatNumber(matches.current + 1), total }) : find && t('no_matches')}</span>
     <${Button} icon="up" label=${t('previous_match')} variant="plain" disabled=${!matches.count} onClick=${() => go(-1)} />
     <${Button} icon="down" label=${t('next_match')} variant="plain" disabled=${!matches.count} onClick=${() => go(1)} />
   </div>`;

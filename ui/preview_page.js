@@ -1,5 +1,5 @@
 /** The preview of a page as a picture, with frames around the words of the query and around a quote; for PDF files, images and slides. */
-import { html, useEffect, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
 import { Button, Form, Loading, Message, ReadError, formatNumber, visibleText } from './components.js';
@@ -90,6 +90,13 @@ function markedText({ quote = '', isQuote }) {
 /** The picture with its frames. While the frames of another quote are on their way, none of them is the target. */
 function PagePicture({ info, isLarge, isCurrent, isQuote, name, onError }) {
   const url = usePicture(info, isLarge, onError);
+  // What was looked for stays in view when the page becomes larger or smaller.
+  const wasLarge = useRef(isLarge);
+  useEffect(() => {
+    if (wasLarge.current === isLarge) return;
+    wasLarge.current = isLarge;
+    document.querySelector('#preview .current-mark, #preview [data-target]')?.scrollIntoView({ block: 'center', inline: 'center' });
+  }, [isLarge]);
   const quoteFrames = isQuote || areaOf(info.quote_frames) <= MAX_FRAMED_AREA ? info.quote_frames : [];
   const hasQuote = quoteFrames.length > 0;
   const shape = { aspectRatio: `${info.width} / ${info.height}`, width: isLarge ? `${ENLARGED * 100}%` : undefined };

@@ -16,6 +16,12 @@ function parseCell(name) {
   return { column: [...match[1]].reduce((sum, letter) => sum * 26 + letter.charCodeAt(0) - 64, 0), row: Number(match[2]) };
 }
 
+/** The name of a column, such as "A" for 1. */
+function columnName(number) {
+  const rest = Math.floor((number - 1) / 26);
+  return (rest ? columnName(rest) : '') + String.fromCharCode(65 + ((number - 1) % 26));
+}
+
 /** The corners of a range like "A2:G2"; a single cell is a range too. */
 function parseRange(text) {
   const [first, last] = (text || '').split(':').map(parseCell);
@@ -100,6 +106,7 @@ export function TableView({ path, target, find, registerMore }) {
   if (error?.status === 404) return html`<${BlocksView} path=${path} target=${target} find=${find} registerMore=${registerMore} />`;
   if (error) return html`<${ReadError} error=${error} />`;
   if (!data) return html`<${Loading} />`;
+  const firstColumn = parseRange(data.rows[0]?.anchor.cell)?.first.column;
   return html`<div class="table-view">
     <${TableSwitch} data=${data} choice=${{ ...choice, sheet }} onSheet=${(name) => setChoice({ sheet: name, isChosen: true })}
       onTable=${(table) => setChoice({ sheet, table, isChosen: true })} />
@@ -108,7 +115,7 @@ export function TableView({ path, target, find, registerMore }) {
     ${data.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
     <table class="data-table"><caption class="visually-hidden">${visibleText(data.name || path.split('/').pop(), true)}</caption>
       <thead><tr><th scope="col" class="row-place"><span class="visually-hidden">${t('row')}</span></th>
-        ${data.columns.map((column, index) => html`<th scope="col" key=${index}><${Marked} text=${column.name} ranges=${rangesOf(column.name)} oneLine /></th>`)}</tr></thead>
+        ${data.columns.map((column, index) => html`<th scope="col" key=${index}>${firstColumn && html`<span class="column-letter" aria-hidden="true">${columnName(firstColumn + index)}</span>`}<${Marked} text=${column.name} ranges=${rangesOf(column.name)} oneLine /></th>`)}</tr></thead>
       <${Rows} data=${data} target=${target} rangesOf=${rangesOf} /></table>
     <p class="muted">${t('rows_of', { shown: formatNumber(data.rows.length), total: formatNumber(data.total_rows) })}
       ${data.rows.length >= MAX_ROWS && ` ${t('rows_limit')}`}</p>

@@ -140,7 +140,10 @@ const SENDER = /^"?([^"<]*?)"?\s*<([^<>\s]+@[^<>\s]+)>$/;
 
 /** A value of the metadata: a time in the notation of the language, a sender as a link to the mails of that person. */
 function MetadataValue({ name, text, ranges }) {
-  if (TIME.test(text) && !ranges.length) return html`<span title=${text}>${formatDate(text, true)}</span>`;
+  if (TIME.test(text)) {
+    const time = formatDate(text, true);
+    return html`<span title=${text}>${ranges.length ? html`<mark>${time}</mark>` : time}</span>`;
+  }
   const [, person, address] = (name === 'From' && SENDER.exec(text)) || [];
   const line = html`<${TextLine} text=${text} ranges=${ranges} />`;
   if (!address) return line;

@@ -77,7 +77,8 @@ function Passage({ text, ranges, className }) {
 
 /** The sender of a mail, or those of a mailbox. A sender with a name is shown without the address. */
 function MailLine({ author }) {
-  const sender = String(author ?? '').replace(/\s*<[^<>]*>|"/g, '') || author;
+  const names = String(author ?? '').split(', ').map((name) => name.replace(/\s*<[^<>]*>|"/g, '') || name);
+  const sender = [...new Set(names)].join(', ');
   return sender && html`<div class="hit-mail"><bdi>${visibleText(sender, true)}</bdi></div>`;
 }
 
@@ -132,7 +133,7 @@ function plainFact(fact) {
 function Why({ hit }) {
   const facts = hit.reasoning ? hit.reasoning.split('; ').map(plainFact).join('; ') : t('why_none');
   const technical = [hit.tier, hit.score !== null && formatNumber(hit.score, 3), hit.reasoning].filter(Boolean).join(', ');
-  return html`<div class="hit-why"><span class="tag">${t(`tier_${hit.tier}`)}</span>
+  return html`<div class="hit-why"><span class="tag">${t(/^0 of /.test(hit.reasoning) ? 'tier_meaning' : `tier_${hit.tier}`)}</span>
     <bdi>${visibleText(facts)}</bdi>
     ${hit.metadata.weak && html`<span class="hit-weak">${t('weak_match')}</span>`}</div>
     ${hit.reasoning && html`<div class="hit-technical"><bdi>${visibleText(technical, true)}</bdi></div>`}`;

@@ -180,6 +180,11 @@ function Toolbar({ state, counts, isOld, request, sort, setParams, toggles, onHi
   </div>`;
 }
 
+/** True if the address filters the files of a search by words. */
+function isFiltered({ source, filters, root }) {
+  return source === 'search' && Boolean(filters || root);
+}
+
 /** True if a filter of the address or of the words is a date. */
 function hasDates(request, state) {
   const filters = { ...state.plan?.l0_filters, ...request.filters };
@@ -206,6 +211,8 @@ function ResultHeader({ state, request, searches, status, pathOf, onQuote, navig
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
       <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p>
       ${hasDates(request, state) && html`<p class="muted">${t('dates_explain')}</p>`}</div>`}
+    ${isFiltered(request) && !state.loading && (!state.hits.length || state.answer?.outcome === 'nothing') && html`<p class="muted">${t('filters_hide')}${' '}
+      <button type="button" class="link-button" onClick=${() => navigate('/ui/', { q: state.query })}>${t('filters_without')}</button></p>`}
     ${!isStart && !state.loading && !state.error && html`<${MissingFileHint} state=${state} navigate=${navigate} />`}
   </div>`;
 }

@@ -141,8 +141,8 @@ function PrivacyPart({ session, status }) {
         return html`<li key=${name} class=${`mode${name === mode ? ' mode-current' : ''}`} aria-current=${name === mode ? 'true' : undefined}>
           <p><strong>${title}</strong> <code>${name}</code> ${name === mode && html`<${Badge} kind="good">${t('privacy_current')}<//>`}</p><p>${explanation}</p></li>`;
       })}</ul>
-      ${settings.data && html`<p>${t('privacy_terminal')}</p><${Command} text=${`VIC_PRIVACY_MODE=${mode === 'local_only' ? 'cloud_reasoning_ok' : 'local_only'} vic daemon start`} />
-      <p class="hint">${t('privacy_file')} <${PathText} path=${settings.data.config_file} /></p>`}`}
+      ${settings.data && html`<${Disclosure} title=${t('privacy_change')}><p>${t('privacy_terminal')}</p><${Command} text=${`VIC_PRIVACY_MODE=${mode === 'local_only' ? 'cloud_reasoning_ok' : 'local_only'} vic daemon start`} />
+      <p class="hint">${t('privacy_file')} <${PathText} path=${settings.data.config_file} /></p><//>`}`}
   <//>`;
 }
 
@@ -165,7 +165,16 @@ function AuditPart() {
 }
 
 const LOCAL_HOSTS = ['127.0.0.1', 'localhost', '[::1]'];
-const LISTEN_COMMAND = 'vic daemon stop; VIC_LISTEN=0.0.0.0:8765 VIC_BRIDGE_TLS_CERT=cert.pem VIC_BRIDGE_TLS_KEY=key.pem vic daemon start';
+const listenCommand = (port) => `vic daemon stop; VIC_LISTEN=0.0.0.0:${port} VIC_BRIDGE_HOSTS=${t('key_host')} VIC_BRIDGE_TLS_CERT=$PWD/cert.pem VIC_BRIDGE_TLS_KEY=$PWD/key.pem vic daemon start`;
+
+/** How the holder of a key logs in: on this computer, and from others once vic listens on the network. */
+function KeyInstructions() {
+  const { origin, hostname, port } = location;
+  const isLocal = LOCAL_HOSTS.includes(hostname);
+  return html`<p>${t(isLocal ? 'key_use_here' : 'key_use', { address: `${origin}/ui/` })}</p>
+    ${isLocal && html`<p>${t('key_use_others', { name: t('key_host') })}</p><${Command} text=${listenCommand(port)} />
+      <p>${t('key_use', { address: `https://${t('key_host')}:${port}/ui/` })}</p>`}`;
+}
 
 function KeysPart() {
   const keys = useGet('/v1/keys');
@@ -176,8 +185,8 @@ function KeysPart() {
     <${LoadState} request=${keys} />
     ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
       <div class="command-line"><code tabindex="0">${created.key}</code><${Button} icon="copy" onClick=${() => copyText(created.key)}>${t('key_copy')}<//></div>
-      <p>${t('key_use', { address: `${location.origin}/ui/` })}</p>
-      ${LOCAL_HOSTS.includes(location.hostname) && html`<p>${t('key_use_local')}</p><${Command} text=${LISTEN_COMMAND} />`}<//>`}
+<//>`}
+    <${Disclosure} key=${created?.name} title=${t('key_how')} open=${Boolean(created)}><${KeyInstructions} /><//>
     <${DataTable} label=${t('settings_keys')} rows=${keys.data?.keys} empty=${t('keys_none')} rowKey=${(key) => key.name} columns=${[
       { name: 'name', title: t('column_name') },
       { name: 'roots', title: t('settings_folders'), cell: (key) => (key.roots || []).map((path) => html`<div key=${path}><${PathText} path=${path} /></div>`) },

@@ -37,7 +37,7 @@ export function StatusView({ session, navigate, openPreview, params, status: fir
       <${CoverageSection} status=${shown} owner=${session.owner} mayIndex=${mayIndex} showReasons=${params?.show === 'reasons'} openPreview=${openPreview} />
       <${MissingFileSection} key=${params?.missing} missing=${params?.missing} roots=${session.owner ? shown.roots : []} openPreview=${openPreview} mayIndex=${mayIndex} />
       <${JobsSection} status=${shown} mayIndex=${mayIndex} owner=${session.owner} />
-      <${HealthSection} status=${shown} />`}
+      ${session.owner && html`<${HealthSection} status=${shown} />`}`}
   </div>`;
 }
 

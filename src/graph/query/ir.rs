@@ -246,7 +246,7 @@ fn parse_term(place: &JsonPath, map: &Map<String, Value>, key: &str) -> Result<T
 fn parse_term_object(place: &JsonPath, map: &Map<String, Value>) -> Result<Term> {
     if let Some(id) = map.get("id").filter(|_| !map.contains_key("kind")) {
         // An entity as the rows of a result show it.
-        place.reject_unknown_fields(map, &["id", "entity_type", "name", "key", "match"])?;
+        place.reject_unknown_fields(map, &["id", "entity_type", "name", "called", "key", "match"])?;
         let number = id.as_u64().and_then(|it| u32::try_from(it).ok());
         return number.map(Term::Id).ok_or_else(|| place.field("id").unexpected(id, "the number of an entity"));
     }

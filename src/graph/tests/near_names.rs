@@ -160,6 +160,7 @@ fn person_known_by_address_has_display_name() {
         {"id": 0, "type": "Person", "name": "ada@x.org", "attributes": {"called": "Ada L"}}, {"id": 1, "type": "File", "name": "m.eml"}
     ], "edges": [{"source": 1, "target": 0, "type": "authored_by"}]}));
     assert_eq!(describe::describe_entity(&view, "ada@x.org").unwrap()["called"], "Ada L");
+    assert_eq!(describe::find_by_name(&view, "Ada L", Some("Person"), 9)["entities"][0]["name"], "ada@x.org");
     let file = describe::describe_entity(&view, "m.eml").unwrap();
     assert_eq!((&file["called"], &file["out"][0]["entity"]["called"]), (&json!(null), &json!("Ada L")));
     let edge = json!({"kind": "edge", "left": "?x", "path": "authored_by", "right": file["out"][0]["entity"]});

@@ -64,14 +64,15 @@ fn import_names(view: &View) -> Vec<String> {
     names
 }
 
-/// Finds entities by name: first exact matches, then names that contain the text, then names with typos.
+/// Finds entities by name: first exact matches, then names and display names that contain the text, then names with typos.
 pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
     let labels = type_name.map(|it| node_names::visible_types(view, it));
     let fits =
         |it: &NodeIx| labels.as_ref().is_none_or(|labels| labels.contains(&view.snapshot.label_of[*it as usize]));
     let mut found: Vec<(NodeIx, &str)> = Vec::new();
-    let ways: [(&str, Vec<NodeIx>); 3] = [
+    let ways: [(&str, Vec<NodeIx>); 4] = [
         ("exact", node_names::resolve(view, name)),
+        ("part", view.with_matching_value("called", |it| TextMatch::contains(name).matches(it))),
         ("part", view.with_matching_value("name", |it| TextMatch::contains(name).matches(it))),
         ("near", view.with_matching_value("name", |it| TextMatch::within_edits(name, MAX_EDITS).matches(it))),
     ];

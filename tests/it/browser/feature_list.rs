@@ -401,7 +401,7 @@ fn folders(page: &Page) {
     page.browser.wait_for_text(".folder-check", "Left out");
     page.browser.click(".folder-check textarea");
     page.browser.press("*.log");
-    page.browser.click_named("Look again");
+    page.browser.click_named("Show what would be left out");
     page.browser.wait_for_text(".folder-check", "Your patterns");
     page.browser.wait_for_text(".folder-check", "debug.log");
 }
@@ -416,6 +416,7 @@ fn models(page: &Page) {
 fn privacy(page: &Page) {
     page.open("/ui/settings?section=privacy");
     page.browser.wait_for_text("main", "Nothing leaves this computer");
+    page.browser.click_starting("How to change");
     page.browser.wait_for_text("main", "This page can never change the mode");
     page.open("/ui/settings?section=audit");
     page.browser.wait_for_text("main", "Nothing left this machine");
