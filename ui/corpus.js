@@ -36,14 +36,25 @@ function checked(envelope) {
   return envelope;
 }
 
+/** What was typed and answered, by the holder of the session: evidence opens in the search, and the way back leads here. */
+const kept = new Map();
+
+/** A state of the view that is kept while the page is open. */
+function useKept(holder, name, first) {
+  const key = `${holder} ${name}`;
+  const [value, setValue] = useState(kept.get(key) ?? first);
+  useEffect(() => { kept.set(key, value); }, [key, value]);
+  return [value, setValue];
+}
+
 /** The view at `/ui/corpus?verb=QUERY&form=...`. */
-export function CorpusView({ navigate, openPreview, params }) {
+export function CorpusView({ session, navigate, openPreview, params }) {
   const [tab, setTab] = useState('verbs');
   const views = useLoad((options) => dataOf('VIEW', { action: 'list' }, options), []);
   const openFile = (path) => absolutePath(path).then((absolute) => openPreview({ path: absolute }), (error) => toast(error.message, 'error'));
   return html`<div class="page page-wide"><h1>${t('nav_corpus')}</h1><p class="muted lead">${t('corpus_lead')}</p>
     <${Tabs} label=${t('nav_corpus')} active=${tab} onSelect=${setTab} tabs=${[['verbs', t('corpus_verbs')], ['views', t('corpus_views')]]}>
-      <div hidden=${tab !== 'verbs'}><${VerbsPart} views=${views.data?.views || []} params=${params || {}} navigate=${navigate} openFile=${openFile} /></div>
+      <div hidden=${tab !== 'verbs'}><${VerbsPart} key=${session.holder} session=${session} views=${views.data?.views || []} params=${params || {}} navigate=${navigate} openFile=${openFile} /></div>
       <div hidden=${tab !== 'views'}><${ViewsPart} views=${views} openFile=${openFile} /></div>
     <//></div>`;
 }
@@ -58,15 +69,18 @@ async function absolutePath(path) {
   return file.path;
 }
 
-function VerbsPart({ views, params, navigate, openFile }) {
-  const verb = VERBS.includes(params.verb) ? params.verb : VERBS[0];
+function VerbsPart({ session, views, params, navigate, openFile }) {
+  const [lastParams, setLastParams] = useKept(session.holder, 'params', {});
+  useEffect(() => { if (params.verb) setLastParams(params); }, [params.verb, params.form]);
+  const { verb: wantedVerb, form: wantedForm } = params.verb ? params : lastParams;
+  const verb = VERBS.includes(wantedVerb) ? wantedVerb : VERBS[0];
   const schemas = useLoad((options) => dataOf('SCHEMA', { verb }, options), [verb]);
   const schema = schemas.data?.verb === verb ? schemas.data.request : null;
   const forms = formsOf(schema);
-  const form = forms ? (forms.values.includes(params.form) ? params.form : forms.values[0]) : null;
-  // What was typed is kept for each verb and form while the view is open.
-  const [typed, setTyped] = useState({});
-  const [results, setResults] = useState({});
+  const form = forms ? (forms.values.includes(wantedForm) ? wantedForm : forms.values[0]) : null;
+  // What was typed is kept for each verb and form.
+  const [typed, setTyped] = useKept(session.holder, 'typed', {});
+  const [results, setResults] = useKept(session.holder, 'results', {});
   const key = `${verb} ${form || ''}`;
   return html`<div class="corpus-layout"><nav class="side-nav" aria-label=${t('corpus_verbs')}>${VERBS.map((name) => html`<${Link} key=${name}
       path="/ui/corpus" params=${{ verb: name }} navigate=${navigate} aria-current=${name === verb ? 'page' : undefined}>${t(`verb_${name}`)}<code class="muted">${name}</code><//>`)}</nav>
