@@ -12,6 +12,7 @@ const COUNTED_VALUES = 40;
 const TYPING_DELAY_MS = 150;
 /** Up to this many chosen extensions have a chip each. */
 const MAX_EXTENSION_CHIPS = 2;
+const SHOWN_EXTENSIONS = 4;
 
 /** The parameters of the address that filter. */
 const FILTER_PARAMS = ['ext', 'under', 'after', 'before', 'size', 'language', 'author', 'owner', 'similar'];
@@ -223,6 +224,12 @@ function folderName(path, roots) {
   return root && roots.length > 1 ? shownPath(root, path.slice(root.length + 1), roots) : baseName(path);
 }
 
+/** Extensions with their dots; of many, the first ones and the number of the others. */
+function extensionsLabel(extensions) {
+  const more = extensions.length - SHOWN_EXTENSIONS;
+  return [...extensions.slice(0, SHOWN_EXTENSIONS).map(dotted), ...(more > 0 ? [`+${more}`] : [])].join(' ');
+}
+
 /** The active filters as a list of `{label, icon, without}`: `without` are the parameters that remove it. */
 export function activeFilters(params, roots = []) {
   const active = [];
@@ -230,7 +237,7 @@ export function activeFilters(params, roots = []) {
   const extensions = listOf(params.ext);
   // Many extensions are those of a kind: they are removed together.
   for (const part of extensions.length > MAX_EXTENSION_CHIPS ? [extensions.join()] : extensions) {
-    active.push({ label: listOf(part).map(dotted).join(' '), icon: 'file', without: toggled('type', part, params) });
+    active.push({ label: extensionsLabel(listOf(part)), icon: 'file', without: toggled('type', part, params) });
   }
   if (params.under) active.push({ label: t('filter_under', { name: folderName(params.under, roots) }), icon: 'folder', without: { under: '' } });
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });

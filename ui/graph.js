@@ -206,7 +206,7 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
   };
   return html`<${DataTable} label=${t('table')} rows=${edges} rowKey=${(edge) => edge.key} columns=${[
     { name: 'source', title: t('graph_from'), cell: (edge) => entity(edge.source) },
-    { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<span title=${edge.relation}>${edge.text}</span>` },
+    { name: 'relation', title: t('graph_relation'), cell: (edge) => html`<span>${edge.text}${edge.text !== edge.relation && html` <code class="muted">${visibleText(edge.relation, true)}</code>`}</span>` },
     { name: 'target', title: t('graph_to'), cell: (edge) => entity(edge.target) },
     { name: 'confidence', title: t('confidence'), number: true, cell: (edge) => `${formatNumber(edge.confidence * 100, 0)} %` },
     { name: 'evidence', title: t('graph_evidence'), cell: (edge) => html`<${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} />` },

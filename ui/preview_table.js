@@ -29,7 +29,9 @@ function parseRange(text) {
 }
 
 /** A function that says whether a cell (its row's anchor and its index in the row) belongs to the hit. */
-function targetCells({ anchor }, rows) {
+function targetCells({ anchor }, { rows, name }) {
+  // Another sheet than that of the hit has the same names of cells.
+  if (anchor.sheet && anchor.sheet !== name) return () => false;
   const range = parseRange(anchor.cell);
   if (range) {
     const isIn = (row) => row >= range.first.row && row <= range.last.row;
@@ -65,7 +67,7 @@ function TableSwitch({ data, choice, onSheet, onTable }) {
 }
 
 function Rows({ data, target, rangesOf }) {
-  const isTarget = targetCells(target, data.rows);
+  const isTarget = targetCells(target, data);
   let targetSeen = false;
   return html`<tbody>${data.rows.map((row) => {
     const marked = row.cells.map((_, column) => isTarget(row, column));

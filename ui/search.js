@@ -18,7 +18,7 @@ const PAGE_STEP = 8;
 const HITS_IN_VIEW = 8;
 /** In a search of at most so many words, a word with an extension, such as `budget-2026.xlsx`, is taken for the name of a file. */
 const MAX_NAME_WORDS = 3;
-const FILE_NAME = /^[^\s/:"]+\.\p{L}[\p{L}\d]{0,9}$/u;
+const FILE_NAME = /^[^\s/:@"-][^\s/:@"]*\.\p{L}[\p{L}\d]{0,9}$/u;
 
 /**
  * The text of the search box and what was last submitted. The address follows the text: while typing the entry of
@@ -152,9 +152,8 @@ function SearchBox({ query, onSubmit, onListKey, onClose, selected, loading }) {
 /** "50 of 117 files", told to screen readers when it changes. */
 function ResultCount({ state, counts, isOld, request }) {
   const isStart = request.source === 'recent';
-  if (isStart && !state.loading) return null;
   const total = isStart ? null : state.total ?? counts?.total ?? null;
-  let text = tn('count_files', state.hits.length);
+  let text = isStart ? '' : tn('count_files', state.hits.length);
   if (state.loading && !state.hits.length) text = t('loading');
   else if (total !== null && total > state.hits.length) {
     text = t('count_of', { shown: formatNumber(state.hits.length), total: formatNumber(total) });
@@ -164,8 +163,8 @@ function ResultCount({ state, counts, isOld, request }) {
   const isCounted = state.source === 'search' && request.query === state.query && counts?.complete && !isOld && !state.loading;
   const withWords = isCounted && counts.total < state.hits.length ? counts.total : 0;
   if (withWords) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
-  if (state.wordsOnly && !isStart) text += ` \u00b7 ${t('count_words_only')}`;
   return html`<p class="result-count"><span aria-live="polite">${text}</span>
+    ${state.wordsOnly && !isStart && html` <span class="latency">${t('count_words_only')}</span>`}
     ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
 }
 
@@ -218,12 +217,13 @@ function ResultHeader({ state, request, searches, status, pathOf, onQuote, navig
 }
 
 /** A way to find out why a file is missing, if nothing was found or if a file name was typed that no hit has. */
-function MissingFileHint({ state: { query, hits }, navigate }) {
-  const words = query.split(/\s+/);
-  const isFound = (name) => hits.some(({ metadata }) => metadata.name.toLowerCase() === name.toLowerCase());
+function MissingFileHint({ state: { query, hits, wordsOnly }, navigate }) {
+  const words = query.split(/\s+/).map((word) => word.replace(/^\+/, ''));
+  const namesOf = ({ metadata }) => [metadata.name, metadata.anchor?.member?.split('/').pop()];
+  const isFound = (name) => hits.some((hit) => namesOf(hit).some((other) => other?.toLowerCase() === name.toLowerCase()));
   const name = words.length <= MAX_NAME_WORDS && words.find((word) => FILE_NAME.test(word) && !isFound(word));
-  if (!query || (hits.length > 0 && !name)) return null;
-  const missing = name || query;
+  if (!query || wordsOnly || (hits.length > 0 && !name)) return null;
+  const missing = name || words.filter((word) => !/[:"]|^-/.test(word)).join(' ');
   return html`<p class="muted">${name && hits.length > 0 && `${t('name_not_found', { name: visibleText(name, true) })} `}
     <${Link} path="/ui/status" params=${{ missing }} navigate=${navigate}>${t('missing_link')}<//></p>`;
 }

@@ -171,9 +171,11 @@ const listenCommand = (port) => `vic daemon stop; VIC_LISTEN=0.0.0.0:${port} VIC
 function KeyInstructions() {
   const { origin, hostname, port } = location;
   const isLocal = LOCAL_HOSTS.includes(hostname);
+  const remote = new URL(`${origin}/ui/`);
+  Object.assign(remote, { protocol: 'https:', hostname: t('key_host') });
   return html`<p>${t(isLocal ? 'key_use_here' : 'key_use', { address: `${origin}/ui/` })}</p>
     ${isLocal && html`<p>${t('key_use_others', { name: t('key_host') })}</p><${Command} text=${listenCommand(port)} />
-      <p>${t('key_use', { address: `https://${t('key_host')}:${port}/ui/` })}</p>`}`;
+      <p>${t('key_use', { address: remote.href })}</p>`}`;
 }
 
 function KeysPart() {

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useCallback, useMemo, useRef } from './vendor/preact-htm.js';
 import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Form, Link, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, toast, visibleText, word } from './components.js';
+import { Button, Form, Link, Loading, Message, formatBytes, formatDate, formatNumber, reasonText, visibleText, word } from './components.js';
 import {
   Command, DataTable, Disclosure, Facts, JobProgress, LoadState, PathText, Section, Select, SentenceWithCommands, StateTag, TextField,
   formatDuration, languageName,
@@ -116,7 +116,9 @@ const isRetried = (file) => file.state === 'failed';
 /** Reads a file again whose reading failed, once its cause is mended. */
 function ReadAgain({ path }) {
   const { run, busy, error } = useAction();
-  const start = () => run(async () => { await post('/v1/index/start', { root: path, full: true }); toast(t('file_again_started')); });
+  const [started, setStarted] = useState(false);
+  const start = () => run(async () => { await post('/v1/index/start', { root: path, full: true }); setStarted(true); });
+  if (started) return html`<span role="status" class="muted">${t('file_again_started')}</span>`;
   return html`<${Button} icon="refresh" aria-label=${`${t('file_again')}: ${visibleText(path, true)}`} disabled=${busy} onClick=${start}>${t('file_again')}<//>
     <${Message} error=${error} />`;
 }

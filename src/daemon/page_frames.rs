@@ -36,29 +36,34 @@ pub(super) fn find_frames(
     let quoted_paragraphs = || read.iter().map(|it| quote_lines(it, &request.quote, 0)).find(|it| !it.is_empty());
     if let Some(words) = read_by_ocr.iter().map(|it| words_on_page(it, page)).find(|it| !it.is_empty()) {
         let mut found = frames_of_words(&words, WordsFrom::Ocr, request);
+        // Words that were cut at the end of a line are whole in the paragraphs only.
+        if found.words.is_empty() {
+            found.words = matching_places(read.iter().flatten(), request);
+        }
         if found.quote.is_empty() {
             found.quote = quoted_paragraphs().unwrap_or_default();
         }
         return found;
     }
-    let paragraphs = || read.iter().flatten();
-    if paragraphs().next().is_none() {
+    if read.iter().flatten().next().is_none() {
         return Frames::default();
     }
-    let mut matcher = QuestionMatcher::new(&request.query);
-    let matching = paragraphs().filter(|it| !matcher.ranges(&it.0).is_empty());
     Frames {
-        words: matching.map(|it| it.1).take(MAX_FRAMES).collect(),
+        words: matching_places(read.iter().flatten(), request),
         quote: quoted_paragraphs().unwrap_or_default(),
         words_from: WordsFrom::Ocr,
     }
 }
 
-fn frames_of_words(words: &[(String, Region)], words_from: WordsFrom, request: &PageRequest) -> Frames {
+/// Returns the places of the texts that match the question.
+fn matching_places<'t>(texts: impl Iterator<Item = &'t (String, Region)>, request: &PageRequest) -> Vec<Region> {
     let mut matcher = QuestionMatcher::new(&request.query);
-    let matching = words.iter().filter(|it| !matcher.ranges(&it.0).is_empty());
+    texts.filter(|it| !matcher.ranges(&it.0).is_empty()).map(|it| it.1).take(MAX_FRAMES).collect()
+}
+
+fn frames_of_words(words: &[(String, Region)], words_from: WordsFrom, request: &PageRequest) -> Frames {
     Frames {
-        words: matching.map(|it| it.1).take(MAX_FRAMES).collect(),
+        words: matching_places(words.iter(), request),
         quote: quote_lines(words, &request.quote, LETTERS_OF_DISTINCT_QUOTE),
         words_from,
     }

@@ -201,7 +201,7 @@ fn known_values(counts: Counts) -> KnownValues {
         let values = group.values.into_iter();
         match group.name.as_str() {
             "type" => {
-                known.extensions = values.filter(|it| !it.value.is_empty()).map(|it| (it.value, it.count)).collect();
+                known.extensions = values.filter(|it| it.value != ".").map(|it| (it.value, it.count)).collect();
             }
             "folder" => known.folders = values.map(|it| (it.label, it.count)).collect(),
             "language" => known.languages = values.map(|it| (it.value, it.count)).collect(),

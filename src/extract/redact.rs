@@ -1,6 +1,7 @@
 //! Redacts keys and tokens in an extracted document: the last step of extraction inside the worker.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::extract::{ReadResult, new_failure};
 use crate::model::chunk_places::line_breaks;
@@ -11,6 +12,7 @@ use crate::secrets::{REDACTED, Redactor, SecretColumns};
 pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult<Document> {
     let mut censor = Redactor::new(redaction);
     let (mut blackened, mut table) = (0, TableState::default());
+    let mut blackened_pages = HashSet::new();
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.redact_block(block, &mut censor) {
             // Clears `verbatim`, because the text now differs from the bytes in the file. Clears `gaps` (the file lines that
@@ -21,9 +23,12 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
             }
             block.text = cleaned;
             blackened += 1;
+            blackened_pages.insert(block.anchor.page.unwrap_or(1));
         }
         redact_anchor(&mut block.anchor, redaction);
     }
+    // A key may consist of several words.
+    document.words.retain(|it| !blackened_pages.contains(&it.page));
     let links = document.links.iter_mut().flat_map(|it| [&mut it.target, &mut it.text]);
     for text in document.title.iter_mut().chain(&mut document.problems).chain(links) {
         *text = Redactor::new(redaction).redact(text).into_owned();

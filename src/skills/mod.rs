@@ -350,7 +350,10 @@ fn merge_documents(before: Document, now: Document) -> Document {
     blocks.extend(now.blocks);
     blocks.sort_by_key(|it| it.anchor.page);
     let problems = before.problems.into_iter().chain(now.problems).collect();
-    Document { blocks, problems, title: before.title.or(now.title), ..now }
+    let title = before.title.or(now.title);
+    let mut merged = Document { blocks, problems, title, words: before.words, ..now };
+    merged.add_words(now.words);
+    merged
 }
 
 /// Opens a file if it still has the indexed content; otherwise returns why not.

@@ -289,7 +289,7 @@ impl<'a> DocumentBuilder<'a> {
 
     fn add_ocr_page(&mut self, page: Option<u32>, read: &OcrPage) {
         self.document.blocks.extend(read.to_blocks(page));
-        self.document.words.extend(read.words(page.unwrap_or(1)));
+        self.document.add_words(read.words(page.unwrap_or(1)));
         if self.input.job.purpose == Purpose::Question {
             self.add_structure(page, layout::find_structure(&to_layout_page(read)));
         }

@@ -164,21 +164,36 @@ fn most_frequent(values: impl Iterator<Item = CountedValue>) -> Vec<CountedValue
     values
 }
 
-/// Returns the files of each kind. The value of a kind has its extensions, those with the most files first, joined by commas.
+/// Returns the files of each kind, judged by the extension. The value has all extensions of the kind, so that it stays the same
+/// whatever is counted; that of the other kinds has the most frequent extensions.
 fn by_kind(types: &HashMap<String, u64>) -> Vec<CountedValue> {
-    let mut types: Vec<(&str, u64)> = types.iter().map(|(extension, count)| (extension.as_str(), *count)).collect();
-    types.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let mut kinds: BTreeMap<&str, CountedValue> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, (FileKind, u64)> = BTreeMap::new();
     for (extension, count) in types {
-        let kind = FileKind::from_extension(extension).name();
-        let extension = if extension.is_empty() { NO_EXTENSION } else { extension };
-        let entry =
-            kinds.entry(kind).or_insert_with(|| CountedValue { label: kind.into(), value: String::new(), count: 0 });
-        let separator = if entry.value.is_empty() { "" } else { "," };
-        entry.value = format!("{}{separator}{extension}", entry.value);
-        entry.count += count;
+        let kind = FileKind::from_extension(extension);
+        counts.entry(kind.name()).or_insert((kind, 0)).1 += count;
     }
-    kinds.into_values().collect()
+    let value = |kind: FileKind| match kind {
+        FileKind::Other => other_extensions(types),
+        _ => kind.extensions().join(","),
+    };
+    counts
+        .into_iter()
+        .map(|(name, (kind, count))| CountedValue { label: name.into(), value: value(kind), count })
+        .collect()
+}
+
+/// Returns the most frequent extensions that belong to no kind, joined by commas.
+fn other_extensions(types: &HashMap<String, u64>) -> String {
+    let is_plain = |it: &str| !it.contains(|it: char| it == ',' || it.is_whitespace() || it.is_control());
+    let mut others: Vec<(&str, u64)> = types
+        .iter()
+        .map(|(extension, count)| (extension.as_str(), *count))
+        .filter(|(extension, _)| FileKind::from_extension(extension) == FileKind::Other && is_plain(extension))
+        .collect();
+    others.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    others.truncate(MAX_VALUES);
+    let names: Vec<&str> = others.iter().map(|it| if it.0.is_empty() { NO_EXTENSION } else { it.0 }).collect();
+    names.join(",")
 }
 
 /// Returns the latest months one by one, then the years before them; the newest first.
@@ -244,12 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn kinds_name_their_extensions() {
-        let types = [("xlsx", 1), ("ods", 3), ("pdf", 2), ("", 4)].map(|(name, count)| (name.to_string(), count));
-        let kinds: Vec<(String, String, u64)> =
-            by_kind(&HashMap::from(types)).into_iter().map(|it| (it.label, it.value, it.count)).collect();
-        let expected = [("other", ".", 4), ("pdf", "pdf", 2), ("spreadsheet", "ods,xlsx", 4)];
-        assert_eq!(kinds, expected.map(|(label, value, count)| (label.to_string(), value.to_string(), count)));
+    fn kinds_have_all_their_extensions_and_others_the_most_frequent() {
+        let types = [("xlsx", 1), ("ods", 3), ("pdf", 2), ("", 4), ("zzz", 5), (" smith letter", 6), ("a,b", 7)];
+        let types = types.map(|(name, count)| (name.to_string(), count));
+        let kinds = by_kind(&HashMap::from(types));
+        let counts: Vec<(&str, u64)> = kinds.iter().map(|it| (it.label.as_str(), it.count)).collect();
+        assert_eq!(counts, [("other", 22), ("pdf", 2), ("spreadsheet", 4)]);
+        assert_eq!(kinds[0].value, "zzz,.");
+        assert!(kinds[2].value.split(',').any(|it| it == "ods") && kinds[2].value.split(',').any(|it| it == "xls"));
     }
 
     #[test]

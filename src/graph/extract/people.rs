@@ -30,9 +30,12 @@ pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     // Also reads metadata from the first chunk, which begins with the metadata if the file was not parsed again.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     let has_metadata = text.kind == Some(BlockKind::Metadata) || is_first;
-    let people_lines = if has_metadata { add_from_metadata(text, maker) } else { Vec::new() };
+    let named = if has_metadata { add_from_metadata(text, maker) } else { Vec::new() };
     // An author is not mentioned as well by the line that names the author.
-    let is_in_text = |found: &Match<'_>| !people_lines.iter().any(|it| it.contains(&found.start()));
+    let is_in_text = |found: &Match<'_>| {
+        let address = found.as_str().to_lowercase();
+        !named.iter().any(|(line, who)| line.contains(&found.start()) && *who == address)
+    };
     for found in ADDRESS.find_iter(text.text).filter(is_in_text) {
         add_person(found.as_str(), "", relation::MENTIONS, 0.8, text.evidence_at(found.range()), maker);
     }
@@ -46,10 +49,10 @@ pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     }
 }
 
-/// Adds the people and tags of the metadata. Returns the places of the lines that name people.
-fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) -> Vec<Range<usize>> {
+/// Adds the people and tags of the metadata. Returns the addresses or names of the people, each with the place of its line.
+fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) -> Vec<(Range<usize>, String)> {
     let is_mail = maker.reading.record.kind == FileKind::Mail;
-    let mut people_lines = Vec::new();
+    let mut people = Vec::new();
     for (key, (value, range)) in text.metadata_lines() {
         let evidence = text.evidence_at(range.clone());
         let relation = match key.as_str() {
@@ -64,16 +67,17 @@ fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) -> Vec<
             }
             _ => continue,
         };
-        people_lines.push(range);
         for named in value.trim_matches(['[', ']']).split([',', ';']) {
             let named = named.trim().trim_matches(['"', '\'']);
-            match named.rsplit_once('<').map(|(name, rest)| (name.trim(), rest.trim_end_matches('>'))) {
-                Some((name, address)) => add_person(address, name, relation, 0.95, evidence.clone(), maker),
-                None => add_person(named, "", relation, 0.9, evidence.clone(), maker),
-            }
+            let (who, called, confidence) = match named.rsplit_once('<') {
+                Some((name, rest)) => (rest.trim_end_matches('>'), name.trim(), 0.95),
+                None => (named, "", 0.9),
+            };
+            add_person(who, called, relation, confidence, evidence.clone(), maker);
+            people.push((range.clone(), who.to_lowercase()));
         }
     }
-    people_lines
+    people
 }
 
 fn add_tag(tag: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilder<'_>) {

@@ -121,7 +121,8 @@ pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
 /// Returns an entity with its id, type and name, and for a person known by address the display name in `called`.
 fn named_cell(view: &View, node: NodeIx) -> Value {
     let mut value = answer::entity_cell(view, node);
-    if let Some((_, called)) = view.attributes(node).into_iter().find(|(key, _)| *key == "called") {
+    let is_address = value["entity_type"] == "Person" && view.snapshot.name(node).contains('@');
+    if let Some((_, called)) = view.attributes(node).into_iter().find(|(key, _)| is_address && *key == "called") {
         value["called"] = json!(called);
     }
     value

@@ -177,7 +177,14 @@ where
 /// Appends the result of a worker call. `rest` are the pages left that the call did not request.
 fn append_pages(read: &mut Document, part: Document, rest: &[u32]) {
     let before = std::mem::take(read);
-    *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
+    *read = Document {
+        blocks: before.blocks,
+        problems: before.problems,
+        title: before.title.or(part.title),
+        words: before.words,
+        ..part
+    };
+    read.add_words(part.words);
     read.blocks.extend(part.blocks);
     read.problems.extend(part.problems);
     read.pages_without_text.extend(rest);

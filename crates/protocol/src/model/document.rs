@@ -147,6 +147,9 @@ pub const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum number of blocks that a parser produces for a file, not counting the blocks from OCR; further ones are dropped.
 pub const MAX_BLOCKS: usize = 250_000;
 
+/// Maximum number of words with places that a document keeps; further ones have none. They take about 30 compressed bytes each.
+pub const MAX_PLACED_WORDS: usize = 50_000;
+
 /// The extracted text of one file, in blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
@@ -177,6 +180,14 @@ pub struct Document {
     /// Words that OCR read, in reading order. The text of [`Document::blocks`] holds them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<PlacedWord>,
+}
+
+impl Document {
+    /// Appends words up to the maximum number.
+    pub fn add_words(&mut self, words: impl IntoIterator<Item = PlacedWord>) {
+        let room = MAX_PLACED_WORDS.saturating_sub(self.words.len());
+        self.words.extend(words.into_iter().take(room));
+    }
 }
 
 /// A word with its place on a page. In a script without spaces, a piece of a line.

@@ -150,6 +150,11 @@ impl FileKind {
             .map_or(FileKind::Other, |(kind, _)| *kind)
     }
 
+    /// Returns the extensions of this kind; none for [`FileKind::Other`].
+    pub fn extensions(self) -> &'static [&'static str] {
+        KIND_EXTENSIONS.iter().find(|(kind, _)| *kind == self).map_or(&[], |(_, extensions)| extensions)
+    }
+
     /// Returns the name used in the catalog and in JSON.
     pub fn name(self) -> &'static str {
         match self {

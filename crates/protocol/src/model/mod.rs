@@ -48,7 +48,7 @@ pub use corpus::{CorpusReply, CorpusRequest};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, MAX_FILE_BYTES,
-    OCR_MODELS_UNAVAILABLE, PlacedWord, Region,
+    MAX_PLACED_WORDS, OCR_MODELS_UNAVAILABLE, PlacedWord, Region,
 };
 pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileList, FileRecord, FoundFile, MailFacts};
 pub use file_state::{FileState, Reason};

@@ -109,7 +109,7 @@ pub struct CountedValue {
 /// The counts of one property of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountGroup {
-    /// `kind` (the label is the name of a kind of files, as in lists of files), `type`, `folder`, `date`, `size`, `language`,
+    /// `kind` (the label is the name of a kind of files, judged by the extension), `type`, `folder`, `date`, `size`, `language`,
     /// `person` or `owner`.
     pub name: String,
     /// The values with the most files, or in order of date or size.
