@@ -96,7 +96,7 @@ mod tests {
     use crate::extract::sheet_writer::SheetWriter;
     use crate::extract::text_pieces::MAX_BLOCK_BYTES;
     use crate::extract::{Sink, Tools, extract_bytes};
-    use crate::model::ExtractLimits;
+    use crate::model::{ExtractLimits, PlacedWord, Region};
 
     fn extract(name: &str, text: &str) -> ReadResult<Document> {
         extract_bytes(text.as_bytes(), name, &ExtractLimits::default(), &Tools::default())
@@ -109,6 +109,23 @@ mod tests {
         let verbatim: Vec<bool> = document.blocks.iter().map(|it| it.anchor.verbatim).collect();
         assert_eq!(verbatim, [true, false, true]);
         assert_eq!(document.problems, ["a key or token was redacted"]);
+    }
+
+    #[test]
+    fn page_with_secret_has_no_places_of_words() {
+        let block = |page, text: &str| Block {
+            kind: BlockKind::Paragraph,
+            text: text.into(),
+            anchor: Anchor { page: Some(page), ..Anchor::default() },
+            rows: Vec::new(),
+        };
+        let word = |page, text: &str| PlacedWord { page, text: text.into(), region: Region::default() };
+        let document = Document {
+            blocks: vec![block(1, "Our key is AKIAIOSFODNN7EXAMPLE."), block(2, "Hello.")],
+            words: vec![word(1, "AKIAIOSFODNN7EXAMPLE."), word(2, "Hello.")],
+            ..Document::default()
+        };
+        assert_eq!(redact(document, Redaction::Keys).unwrap().words, [word(2, "Hello.")]);
     }
 
     #[test]

@@ -206,7 +206,7 @@ pub(in crate::index) mod tests {
 
     use super::*;
     use crate::extract::scripted_worker;
-    use crate::model::{Anchor, Block, BlockKind, FileKind};
+    use crate::model::{Anchor, Block, BlockKind, FileKind, PlacedWord, Region};
 
     /// Returns a worker's result with these pages read and those left.
     pub(in crate::index) fn part(read: impl IntoIterator<Item = u32>, left: impl IntoIterator<Item = u32>) -> Document {
@@ -219,6 +219,14 @@ pub(in crate::index) mod tests {
         let (blocks, pages_without_text) =
             (read.into_iter().map(block).collect(), left.into_iter().collect::<Vec<_>>());
         Document { blocks, truncated: !pages_without_text.is_empty(), pages_without_text, ..Document::default() }
+    }
+
+    #[test]
+    fn words_of_all_calls_are_kept() {
+        let words = |page| vec![PlacedWord { page, text: "a".into(), region: Region::default() }];
+        let mut read = Document { words: words(1), ..part([1], [2]) };
+        append_pages(&mut read, Document { words: words(2), ..part([2], []) }, &[]);
+        assert_eq!(read.words.iter().map(|it| it.page).collect::<Vec<_>>(), [1, 2]);
     }
 
     /// Runs a slice with a fake worker that has `pages` pages and reads `in_a_call` of them per call.
