@@ -210,6 +210,11 @@ fn page_picture(page: &Page) {
     page.browser.wait_until("the picture is loaded", |it| {
         it.script("return document.querySelector('.page-picture img')?.naturalWidth > 100;", Vec::new()) == json!(true)
     });
+    page.browser.click_named("Enlarge");
+    page.browser.wait_until("the page is wider than the preview", |it| {
+        let script = "return document.querySelector('.page-picture').offsetWidth > document.getElementById('preview').clientWidth;";
+        it.script(script, Vec::new()) == json!(true)
+    });
     page.browser.click_named("Next page");
     page.browser.wait_until("page 2 is shown", |it| {
         it.script("return document.querySelector('.page-picture img')?.dataset.page === '2';", Vec::new())
@@ -305,7 +310,13 @@ fn coverage(page: &Page) {
     page.browser.press("loft inventory");
     page.browser.press(key::ENTER);
     page.browser.wait_for_text("main", "the rule *.bak in");
-    // A search for its name leads there.
+    // A file that failed can be read again.
+    page.world.write("live/broken.pdf", "%PDF-1.7 broken");
+    page.world.index();
+    page.open("/ui/status?missing=broken.pdf");
+    page.browser.click_starting("Read again");
+    page.browser.wait_for_text("main", "Being read again");
+    // A search for the name of a missing file leads there.
     page.ask("loft-inventory.bak");
     page.browser.click_starting("Find out why");
     page.browser.wait_for_text("main", "the rule *.bak in");
