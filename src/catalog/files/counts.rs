@@ -164,8 +164,8 @@ fn most_frequent(values: impl Iterator<Item = CountedValue>) -> Vec<CountedValue
     values
 }
 
-/// Returns the files of each kind, judged by the extension. The value has all extensions of the kind, so that it stays the same
-/// whatever is counted; that of the other kinds has the most frequent extensions.
+/// Returns the files of each kind, judged by the extension. The value has all extensions of the kind, so that it does not
+/// depend on the counted files; that of the other kinds has the most frequent extensions.
 fn by_kind(types: &HashMap<String, u64>) -> Vec<CountedValue> {
     let mut counts: BTreeMap<&str, (FileKind, u64)> = BTreeMap::new();
     for (extension, count) in types {
