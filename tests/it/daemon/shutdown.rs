@@ -24,7 +24,7 @@ use crate::support::scripted_server::Server;
 const MAX_SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// Factor on the limits for a busy test machine. A daemon that hangs exceeds even the raised limits.
-const BUSY_FACTOR: u32 = 3;
+const BUSY_FACTOR: u32 = 5;
 
 /// Promised maximum time until the daemon ends after a second signal.
 const MAX_SECOND_SIGNAL: Duration = Duration::from_millis(200);
