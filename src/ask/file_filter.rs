@@ -65,6 +65,7 @@ mod tests {
     use chrono::{Local, TimeZone, Utc};
 
     use super::*;
+    use crate::model::FileKind;
 
     #[test]
     fn dates_resolve_to_local_midnight_and_dots_are_stripped() {
@@ -84,6 +85,8 @@ mod tests {
         );
         let mails = L0Filters { extensions: vec![".eml".into()], ..filters };
         assert!(resolve(&mails, None).unwrap().mail_dates);
+        let extensions = FileKind::Mail.extensions().iter().map(|it| format!(".{it}")).collect();
+        assert!(resolve(&L0Filters { extensions, ..mails }, None).unwrap().mail_dates);
     }
 
     #[test]

@@ -177,7 +177,8 @@ pub(super) fn parse_noun(words: &[&str]) -> Option<FileTypeNoun> {
 
 /// Whether all these extensions, with or without the dot, are of mail files; false for an empty list.
 pub(super) fn is_mail(extensions: &[String]) -> bool {
-    !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
+    let is_mail = |it: &str| FileKind::from_extension(it.trim_start_matches('.')) == FileKind::Mail;
+    !extensions.is_empty() && extensions.iter().all(|it| is_mail(it))
 }
 
 /// Returns the extensions of mail files, with the dot.
