@@ -5,6 +5,7 @@ import { t } from './i18n.js';
 import { Button, copyText, formatNumber, toast, visibleText } from './components.js';
 import { useKeys } from './hooks.js';
 import { placeText } from './results.js';
+import { useMatches } from './preview_matches.js';
 import { PageView } from './preview_page.js';
 import { TableView } from './preview_table.js';
 import { TextView } from './preview_text.js';
@@ -38,69 +39,6 @@ function viewOf(path, hit) {
   if (TABLES.test(path)) return 'table';
   if (LINES.test(path) || (hit?.metadata.kind === 'code' && !path.includes('!/'))) return 'lines';
   return 'blocks';
-}
-
-/** Counts the marks of the content, goes from one to the next, and scrolls to the target once. */
-function useMatches(contentRef, targetKey, find) {
-  const [matches, setMatches] = useState({ count: 0, current: -1 });
-  const stateRef = useRef({});
-  const show = useCallback((index, scroll) => {
-    const elements = contentRef.current.querySelectorAll('mark, .frame');
-    contentRef.current.querySelector('.current-mark')?.classList.remove('current-mark');
-    elements[index]?.classList.add('current-mark');
-    if (scroll) elements[index]?.scrollIntoView({ block: 'center' });
-    stateRef.current.current = index;
-    setMatches({ count: elements.length, current: index });
-  }, []);
-  useEffect(() => {
-    stateRef.current = { current: -1, jumped: false, moved: false };
-    const update = () => {
-      const state = stateRef.current;
-      const target = contentRef.current.querySelector('[data-target]');
-      if (target && !state.jumped) {
-        state.jumped = true;
-        target.scrollIntoView({ block: target.offsetHeight > contentRef.current.clientHeight * 0.8 ? 'start' : 'center' });
-      }
-      const elements = [...contentRef.current.querySelectorAll('mark, .frame')];
-      if (!state.moved || state.current < 0) state.current = firstFrom(elements, target);
-      show(Math.min(state.current, elements.length - 1), state.scrollToMatch);
-    };
-    let frame = 0;
-    const schedule = () => { frame ||= requestAnimationFrame(() => { frame = 0; update(); }); };
-    const observer = new MutationObserver(schedule);
-    observer.observe(contentRef.current, { childList: true, subtree: true, characterData: true, attributes: true, attributeFilter: ['data-target'] });
-    schedule();
-    return () => {
-      observer.disconnect();
-      cancelAnimationFrame(frame);
-    };
-  }, [targetKey]);
-  useEffect(() => {
-    // A new text in the find field starts at the first match from the target on, and shows it.
-    stateRef.current.moved = false;
-    stateRef.current.scrollToMatch = Boolean(find);
-  }, [find]);
-  const go = useCallback((step) => {
-    const count = contentRef.current.querySelectorAll('mark, .frame').length;
-    if (!count) return 'none';
-    const next = stateRef.current.current + step;
-    stateRef.current.moved = true;
-    stateRef.current.scrollToMatch = false;
-    show((next + count) % count, true);
-    return next >= count ? 'wrapped' : 'moved';
-  }, []);
-  return [matches, go];
-}
-
-/** The index of the first mark in or after the target element; on a picture, of the first one that is not above it. */
-function firstFrom(elements, target) {
-  if (!elements.length) return -1;
-  if (!target) return 0;
-  const isOnPicture = target.parentElement.matches('.page-picture');
-  const index = elements.findIndex((element) => (isOnPicture
-    ? element.offsetTop + element.offsetHeight / 2 > target.offsetTop
-    : target.contains(element) || target.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING));
-  return Math.max(index, 0);
 }
 
 async function openInProgram(path) {
@@ -162,10 +100,57 @@ function PassageSwitch({ target, onPassage }) {
   </div>`;
 }
 
-function Content({ mode, view, ...props }) {
-  if (view === 'page') return html`<${PageView} asText=${mode === 'text'} ...${props} />`;
-  if (view === 'table' && mode !== 'text') return html`<${TableView} ...${props} />`;
+function Content({ view, asText, ...props }) {
+  if (view === 'page') return html`<${PageView} asText=${asText} ...${props} />`;
+  if (view === 'table' && !asText) return html`<${TableView} ...${props} />`;
   return html`<${TextView} numbered=${view === 'lines'} ...${props} />`;
+}
+
+/** The name and the place of the file, and the buttons and the find field of the preview. */
+function PreviewHead({ target, path, session, navigate, modes, finding, onClose, onSimilar, onFolder, onPassage }) {
+  const place = placeText(target.anchor);
+  return html`<div class="preview-head">
+    <div class="preview-title"><h2><bdi>${visibleText(path.split('/').pop(), true)}</bdi></h2>
+      <${Button} icon="close" label=${t('close_preview')} variant="plain" onClick=${onClose} /></div>
+    <p class="preview-path"><bdi>${visibleText(target.path, true)}</bdi>${place && html` <span class="hit-place"><bdi>${visibleText(place, true)}</bdi></span>`}</p>
+    <div class="preview-toolbar">
+      <${PreviewActions} target=${target} session=${session} navigate=${navigate} onSimilar=${onSimilar} onFolder=${onFolder} />
+      ${modes && html`<${Button} icon="text" pressed=${modes.asText} onClick=${modes.toggle}>${t('text_view')}<//>`}
+    </div>
+    <div class="preview-toolbar">
+      <${FindBar} ...${finding} />
+      <${PassageSwitch} target=${target} onPassage=${onPassage} />
+    </div>
+  </div>`;
+}
+
+/** The text of the find field, and the way through the matches, also of parts of a long text that are not loaded yet. */
+function useFind(contentRef, targetKey) {
+  const moreRef = useRef(null);
+  const [find, setFind] = useState('');
+  const [hasMore, setHasMore] = useState(false);
+  const [matches, step] = useMatches(contentRef, targetKey, find);
+  const go = useCallback((by) => {
+    // At the last match of a long text, its next part may hold more.
+    if (step(by) !== 'moved' && by > 0) moreRef.current?.();
+  }, [step]);
+  useKeys((key) => { if (key in MATCH_STEPS) go(MATCH_STEPS[key]); return key in MATCH_STEPS; }, [go]);
+  const registerMore = useCallback((loadMore) => {
+    moreRef.current = loadMore;
+    setHasMore(Boolean(loadMore));
+  }, []);
+  return { finding: { find, setFind, matches, hasMore, go }, moreRef, registerMore };
+}
+
+/** A number that grows after a new login, or when the daemon is back: then the content is read again. */
+function useReads(session) {
+  const [reads, setReads] = useState(0);
+  const sessionRef = useRef(session);
+  useEffect(() => {
+    if (session !== sessionRef.current) setReads((count) => count + 1);
+    sessionRef.current = session;
+  }, [session]);
+  return reads;
 }
 
 /**
@@ -176,32 +161,16 @@ function Content({ mode, view, ...props }) {
  */
 export function Preview({ target, session, navigate, onClose, isOverlay, onSimilar, onFolder, onPassage }) {
   const contentRef = useRef(null);
-  const moreRef = useRef(null);
-  const [find, setFind] = useState('');
-  const [mode, setMode] = useState('auto');
-  const [hasMore, setHasMore] = useState(false);
-  const [reads, setReads] = useState(0);
-  const sessionRef = useRef(session);
+  const [asText, setAsText] = useState(false);
+  const reads = useReads(session);
   const path = readPath(target);
   const view = viewOf(path, target.hit);
-  const targetKey = JSON.stringify([path, target.anchor, target.quote, mode]);
-  const [matches, go] = useMatches(contentRef, targetKey, find);
+  const { finding, moreRef, registerMore } = useFind(contentRef, JSON.stringify([path, target.anchor, target.quote, asText]));
   useEffect(() => {
-    setFind('');
-    setMode('auto');
+    finding.setFind('');
+    setAsText(false);
     contentRef.current.scrollTop = 0;
   }, [path]);
-  // After a new login, or when the daemon is back, the content is read again.
-  useEffect(() => { if (session !== sessionRef.current) setReads((count) => count + 1); sessionRef.current = session; }, [session]);
-  const goOn = useCallback((step) => {
-    // At the last match of a long text, its next part may hold more.
-    if (go(step) !== 'moved' && step > 0) moreRef.current?.();
-  }, [go]);
-  useKeys((key) => { if (key in MATCH_STEPS) goOn(MATCH_STEPS[key]); return key in MATCH_STEPS; }, [goOn]);
-  const registerMore = useCallback((loadMore) => {
-    moreRef.current = loadMore;
-    setHasMore(Boolean(loadMore));
-  }, []);
   const onKeyDown = (event) => {
     if (event.key !== 'Escape') return;
     event.stopPropagation();
@@ -211,24 +180,11 @@ export function Preview({ target, session, navigate, onClose, isOverlay, onSimil
     const { scrollTop, clientHeight, scrollHeight } = event.target;
     if (scrollTop + clientHeight * 2 > scrollHeight) moreRef.current?.();
   };
-  const place = placeText(target.anchor);
+  const modes = ['page', 'table'].includes(view) && { asText, toggle: () => setAsText(!asText) };
   return html`<section class=${`preview${isOverlay ? ' preview-overlay' : ''}`} aria-label=${t('preview_label')} onKeyDown=${onKeyDown}>
-    <div class="preview-head">
-      <div class="preview-title"><h2><bdi>${visibleText(path.split('/').pop(), true)}</bdi></h2>
-        <${Button} icon="close" label=${t('close_preview')} variant="plain" onClick=${onClose} /></div>
-      <p class="preview-path"><bdi>${visibleText(target.path, true)}</bdi>${place && html` <span class="hit-place"><bdi>${visibleText(place, true)}</bdi></span>`}</p>
-      <div class="preview-toolbar">
-        <${PreviewActions} target=${target} session=${session} navigate=${navigate} onSimilar=${onSimilar} onFolder=${onFolder} />
-        ${['page', 'table'].includes(view) && html`<${Button} icon="text" pressed=${mode === 'text'}
-          onClick=${() => setMode(mode === 'text' ? 'auto' : 'text')}>${t('text_view')}<//>`}
-      </div>
-      <div class="preview-toolbar">
-        <${FindBar} find=${find} setFind=${setFind} matches=${matches} hasMore=${hasMore} go=${goOn} />
-        <${PassageSwitch} target=${target} onPassage=${onPassage} />
-      </div>
-    </div>
+    <${PreviewHead} ...${{ target, path, session, navigate, modes, finding, onClose, onSimilar, onFolder, onPassage }} />
     <div class="preview-content" id="preview" ref=${contentRef} tabindex="0" role="region" aria-label=${t('preview_content')} onScroll=${onScroll}>
-      <${Content} key=${`${view} ${path} ${reads}`} view=${view} mode=${mode} path=${path} target=${target} find=${find} registerMore=${registerMore} />
+      <${Content} key=${`${view} ${path} ${reads}`} view=${view} asText=${asText} path=${path} target=${target} find=${finding.find} registerMore=${registerMore} />
     </div>
   </section>`;
 }

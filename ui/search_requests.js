@@ -105,15 +105,12 @@ export function useResults(request, session) {
     const controller = new AbortController();
     controllerRef.current = controller;
     setState((old) => ({ ...old, loading: true, loadingMore: false }));
-    const timer = setTimeout(async () => {
-      try {
-        const result = await loadFirst(request, controller.signal);
-        if (!controller.signal.aborted) setState({ ...EMPTY, ...result, key, query: request.query || '', wordsOnly: Boolean(request.wordsOnly) });
-      } catch (error) {
-        // What was found before stays in view below the error.
-        if (!controller.signal.aborted && !isAbort(error)) setState((old) => ({ ...old, loading: false, error }));
-      }
-    }, request.wordsOnly ? TYPING_DELAY_MS : 0);
+    const { signal } = controller;
+    const timer = setTimeout(() => loadFirst(request, signal).then(
+      (result) => signal.aborted || setState({ ...EMPTY, ...result, key, query: request.query || '', wordsOnly: Boolean(request.wordsOnly) }),
+      // What was found before stays in view below the error.
+      (error) => signal.aborted || setState((old) => ({ ...old, loading: false, error })),
+    ), request.wordsOnly ? TYPING_DELAY_MS : 0);
     return () => {
       clearTimeout(timer);
       controller.abort();
@@ -126,10 +123,10 @@ export function useResults(request, session) {
     // The reference is set at once: a second call before the next rendering must not load the same part again.
     stateRef.current = { ...old, loadingMore: true };
     setState(stateRef.current);
-    const controller = controllerRef.current;
-    loadNext(request, old, controller.signal).then(
-      (next) => !controller.signal.aborted && setState((now) => ({ ...now, ...next, loadingMore: false })),
-      (error) => !isAbort(error) && setState((now) => ({ ...now, error, loadingMore: false, done: true })),
+    const { signal } = controllerRef.current;
+    loadNext(request, old, signal).then(
+      (next) => signal.aborted || setState((now) => ({ ...now, ...next, loadingMore: false })),
+      (error) => signal.aborted || setState((now) => ({ ...now, error, loadingMore: false, done: true })),
     );
   }, [key]);
   const retry = useCallback(() => setAttempt((n) => n + 1), []);
