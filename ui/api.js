@@ -2,6 +2,7 @@
  * Access to the JSON API of the daemon: requests, errors, event streams, the token of the session,
  * and the state of the connection (is the daemon there?).
  */
+import { t } from './i18n.js';
 
 /** An error of the API (or of the network: then `status` is 0 and `code` is `unavailable`). */
 export class ApiError extends Error {
@@ -56,6 +57,13 @@ export function setSessionToken(token) {
 
 let sessionToken = '';
 
+/** Calls `fn` when another page of this browser has opened a session. Returns a function that unsubscribes. */
+export function onTokenChange(fn) {
+  const listen = (event) => { if (event.key === TOKEN_KEY) fn(); };
+  addEventListener('storage', listen);
+  return () => removeEventListener('storage', listen);
+}
+
 /** The headers that show the session. */
 function sessionHeaders() {
   try {
@@ -100,25 +108,32 @@ function fetchOf(path, options) {
   return fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options, headers: { ...sessionHeaders(), ...options?.headers } });
 }
 
-/** Sends a request. Throws ApiError, or an AbortError when `signal` was aborted. */
-async function request(path, options) {
+/** Sends a request and reads its answer by `read`. Throws ApiError, or an AbortError when `signal` was aborted. */
+async function send(path, options, read) {
   let response;
+  let answer;
   try {
     response = await fetchOf(path, options);
+    // The connection may also be lost while the answer is read.
+    if (response.ok) answer = await read(response);
   } catch (error) {
-    if (error.name === 'AbortError') throw error;
+    if (isAbort(error)) throw error;
     setDaemonAway(true);
-    throw new ApiError({ code: 'unavailable', message: 'vicd does not answer' });
+    throw new ApiError({ code: 'unavailable', message: t('no_answer') });
   }
   if (response.ok) {
     setDaemonAway(false);
-    if (response.status === 204) return null;
-    const text = await response.text();
-    return text ? JSON.parse(text) : null;
+    return answer;
   }
   const error = await errorFrom(response);
   if (response.status === 401) sessionEndListeners.forEach((fn) => fn(error));
   throw error;
+}
+
+/** Sends a request for JSON. */
+async function request(path, options) {
+  const text = await send(path, options, (response) => response.text());
+  return text ? JSON.parse(text) : null;
 }
 
 /** An address of a path with parameters, without the empty ones. */
@@ -153,9 +168,7 @@ export function isAbort(error) {
 
 /** GET of a picture, as an address of this page that `URL.revokeObjectURL` frees. Throws as `get`. */
 export async function getPicture(path, { signal } = {}) {
-  const response = await fetchOf(path, { signal });
-  if (!response.ok) throw await errorFrom(response);
-  return URL.createObjectURL(await response.blob());
+  return URL.createObjectURL(await send(path, { signal }, (response) => response.blob()));
 }
 
 /**
@@ -181,7 +194,7 @@ export function events(path, onEvent, onError) {
       if (error.status === 401) sessionEndListeners.forEach((fn) => fn(error));
     }
     if (controller.signal.aborted) return;
-    onError?.(new ApiError({ code: 'unavailable', message: 'the event stream broke off' }));
+    onError?.(new ApiError({ code: 'unavailable', message: t('status_not_live') }));
     timer = setTimeout(open, delay);
     delay = Math.min(delay * 2, RETRY_MAX_MS);
   };

@@ -25,13 +25,11 @@ const ICON_PATHS = {
   right: 'M6 3.5 10.5 8 6 12.5',
   filter: 'M1.8 3h12.4L9.5 8.5v5l-3-1.7V8.5z',
   history: 'M2.2 8a5.8 5.8 0 1 1 1.9 4.3M2.2 8 1 6.2M2.2 8 4 6.6M8 4.7V8l2.4 1.6',
-  star: 'M8 1.9l1.9 3.9 4.2.6-3 3 .7 4.2L8 11.6l-3.8 2 .7-4.2-3-3 4.2-.6z',
   help: `${CIRCLE}M6.2 6.3a1.8 1.8 0 1 1 2.6 1.6c-.6.3-.8.6-.8 1.3M8 11.3v.4`,
   trash: 'M2.5 4.2h11M6 4V2.2h4V4M4 4.5l.6 9.3h6.8l.6-9.3M6.7 6.8v4.6M9.3 6.8v4.6',
   pause: 'M5 3v10M11 3v10',
   play: 'M4.5 2.8v10.4L13 8z',
   plus: 'M8 2.5v11M2.5 8h11',
-  settings: 'M2 4.5h7M12 4.5h2M2 11.5h2M7 11.5h7M10.5 3v3M5.5 10v3',
   refresh: 'M13.5 8A5.5 5.5 0 1 1 11.8 4M13.6 1.8v3h-3',
   text: 'M3 3.5h10M3 6.5h10M3 9.5h10M3 12.5h6',
   image: 'M2 3h12v10H2zM2 11l3.5-3.5 3 3L11 8l3 3M5.2 5.6v.3',
@@ -48,7 +46,7 @@ const ICON_PATHS = {
 
 const KIND_ICONS = {
   pdf: 'pdf', image: 'image', spreadsheet: 'table', mail: 'mail', code: 'code', archive: 'archive', slides: 'slides',
-  web: 'web', data: 'code', notebook: 'code', text: 'text', markup: 'text', document: 'file', audio: 'audio', video: 'play',
+  web: 'web', data: 'code', notebook: 'code', text: 'text', markup: 'text', document: 'file', media: 'audio',
 };
 
 /** The name of the icon for the kind of a file. */
@@ -117,8 +115,10 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
     return () => opener?.focus?.();
   }, []);
   const closeOnBackdrop = (event) => { if (event.target === ref.current) onClose?.(); };
+  // Chromium closes a dialog at a second Esc, even if `cancel` was prevented.
+  const onClosed = () => (onClose ? onClose() : ref.current?.showModal());
   return html`<dialog ref=${ref} class=${`dialog ${className}`} aria-labelledby=${titleId}
-    onCancel=${(event) => { event.preventDefault(); onClose?.(); }} onClick=${closeOnBackdrop}>
+    onCancel=${(event) => { event.preventDefault(); onClose?.(); }} onClose=${onClosed} onClick=${closeOnBackdrop}>
     <div class="dialog-body">
       <div class="dialog-head"><h2 id=${titleId}>${title}</h2>
         ${onClose && html`<${Button} icon="close" label=${t('close')} variant="plain" onClick=${onClose} />`}</div>

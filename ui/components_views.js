@@ -1,14 +1,26 @@
 /** Components that the views beside the search share. */
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { t, tn, language } from './i18n.js';
 import { Button, Dialog, Icon, Loading, Message, TextWithCode, copyText, formatNumber, visibleText, word } from './components.js';
 import { useAction, useId } from './hooks.js';
 
-/** A part of a view with a heading. */
-export function Section({ title, actions, children, class: className = '' }) {
+/** The heading of a section takes the focus with the next `data`, after what had it was removed: `[headingRef, expectRemoval]`. */
+export function useHeadingFocus(data) {
+  const ref = useRef(null);
+  const isExpected = useRef(false);
+  useEffect(() => {
+    if (isExpected.current) ref.current?.focus();
+    isExpected.current = false;
+  }, [data]);
+  return [ref, () => { isExpected.current = true; }];
+}
+
+/** A part of a view with a heading, which can take the focus if there is a `headingRef`. */
+export function Section({ title, actions, headingRef, children, class: className = '' }) {
   const id = useId('section');
   return html`<section class=${`panel ${className}`} aria-labelledby=${id}>
-    <div class="panel-head"><h2 id=${id}>${title}</h2>${actions && html`<div class="button-row">${actions}</div>`}</div>
+    <div class="panel-head"><h2 id=${id} ref=${headingRef} tabindex=${headingRef ? -1 : undefined}>${title}</h2>
+      ${actions && html`<div class="button-row">${actions}</div>`}</div>
     ${children}</section>`;
 }
 
@@ -87,7 +99,7 @@ export function Facts({ facts }) {
 }
 
 /** A bar that fills up. Without `max` the progress is not known. */
-export function ProgressBar({ value, max, label }) {
+function ProgressBar({ value, max, label }) {
   const percent = max ? Math.min(100, Math.round((value / max) * 100)) : null;
   return html`<div class=${`progress${percent === null ? ' progress-unknown' : ''}`} role="progressbar" aria-label=${label}
     aria-valuemin="0" aria-valuemax="100" aria-valuenow=${percent === null ? undefined : percent}>
@@ -178,7 +190,7 @@ export function JobProgress({ job }) {
   const total = job.phase === 'vectors' ? job.chunks_embedded + job.chunks_awaiting : job.files_total;
   const parts = [
     word('phase', job.phase),
-    total ? t('job_files', { done: formatNumber(job.files_done), total: formatNumber(job.files_total) }) : tn('count_files', job.files_found),
+    total ? tn('job_files', job.files_total, { done: formatNumber(job.files_done) }) : tn('count_files', job.files_found),
     job.tokens_per_second > 0 && t('job_rate', { rate: formatNumber(job.tokens_per_second, 0) }),
     job.eta_seconds !== null && job.eta_seconds !== undefined && t('job_eta', { time: formatDuration(job.eta_seconds) }),
     job.files_failed > 0 && tn('job_failed', job.files_failed),

@@ -3,7 +3,9 @@ import { createContext, html, useContext, useState, useEffect, useRef, useMemo }
 import { ApiError, post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Link, Message, formatNumber, readable, toast, visibleText } from './components.js';
-import { ConfirmDialog, DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
+import {
+  ConfirmDialog, DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField, useHeadingFocus,
+} from './components_views.js';
 import { useAction, useLoad } from './hooks.js';
 import { SchemaFields, formsOf, requestObject, schemaOfForm } from './schema_form.js';
 
@@ -11,7 +13,10 @@ const VERBS = ['QUERY', 'EXTRACT', 'DETECT', 'COMPARE', 'SUMMARIZE', 'TRACE', 'S
 const JOB_WAIT_MS = 5000;
 const FINAL_STATES = ['completed', 'failed', 'cancelled'];
 
-/** How files are shown: `{paths, openFile}`, the paths by the number of a file, and a function that opens one. */
+/** So much of a passage is enough to find it again in its file. */
+const MAX_QUOTE = 300;
+
+/** How files are shown: `{paths, openFile}`, the paths by the number of a file, and a function that opens one at the place of an item. */
 const Files = createContext(null);
 
 /**
@@ -51,12 +56,20 @@ function useKept(holder, name, first) {
 export function CorpusView({ session, navigate, openPreview, params }) {
   const [tab, setTab] = useState('verbs');
   const views = useLoad((options) => dataOf('VIEW', { action: 'list' }, options), []);
-  const openFile = (path) => absolutePath(path).then((absolute) => openPreview({ path: absolute }), (error) => toast(error.message, 'error'));
+  const openFile = (path, item) => absolutePath(path)
+    .then((absolute) => openPreview({ path: absolute, ...placeOf(item) }), (error) => toast(error.message, 'error'));
   return html`<div class="page page-wide"><h1>${t('nav_corpus')}</h1><p class="muted lead">${t('corpus_lead')}</p>
     <${Tabs} label=${t('nav_corpus')} active=${tab} onSelect=${setTab} tabs=${[['verbs', t('corpus_verbs')], ['views', t('corpus_views')]]}>
       <div hidden=${tab !== 'verbs'}><${VerbsPart} key=${session.holder} session=${session} views=${views.data?.views || []} params=${params || {}} navigate=${navigate} openFile=${openFile} /></div>
       <div hidden=${tab !== 'views'}><${ViewsPart} views=${views} openFile=${openFile} /></div>
     <//></div>`;
+}
+
+/** The place of an item of an answer, as the preview takes it. The part of a workbook is like `sheet Budget, A2:G2`. */
+function placeOf({ page, lines, part, text, original } = {}) {
+  const [, sheet, cell] = /(?:^|, )sheet (.+?)(?:, ([A-Z]+\d+(?::[A-Z]+\d+)?))?$/.exec(part || '') || [];
+  const quote = [text, original].find((value) => typeof value === 'string');
+  return { page, lines: Array.isArray(lines) ? lines.join('-') : undefined, sheet, cell, quote: quote?.slice(0, MAX_QUOTE) };
 }
 
 /** Paths of the corpus API are relative to a root: the file list has the absolute one. */
@@ -162,10 +175,14 @@ function Envelope({ envelope, openFile }) {
   }
   const methodText = method && Object.entries(method).map(([name, value]) => (name === 'name' ? value : `${readable(name)}: ${typeof value === 'object' ? JSON.stringify(value) : value}`)).join('; ');
   return html`<${Section} title=${t('corpus_answer')}>
-    <${Files.Provider} value=${files}><${Facts} facts=${[[t('confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)], [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`]]} />
+    <${Files.Provider} value=${files}><${Facts} facts=${[
+      [t('confidence'), percent(envelope.confidence)], [t('corpus_coverage'), percent(envelope.coverage)],
+      [t('corpus_method'), visibleText(methodText)], [t('corpus_id'), envelope.id && html`<code>${visibleText(envelope.id)}</code>`],
+    ]} />
     <${Value} name=${t('corpus_data')} value=${data} />
     ${unknowns.length > 0 && html`<h3>${t('corpus_unknowns')}</h3><${ObjectTable} label=${t('corpus_unknowns')} rows=${unknowns} />`}
-    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}><ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${EvidenceEntry} entry=${entry} /></li>`)}</ul><//>`}
+    ${evidence.length > 0 && html`<${Disclosure} title=${tn('corpus_evidence', evidence.length)}>
+      <ul class="evidence-list">${evidence.map((entry, index) => html`<li key=${index}><${EvidenceEntry} entry=${entry} /></li>`)}</ul><//>`}
   <//><//>`;
 }
 
@@ -173,7 +190,7 @@ function EvidenceEntry({ entry }) {
   const { openFile } = useContext(Files);
   const place = entry.place || (entry.lines ? t('place_lines', { from: entry.lines[0], to: entry.lines[1] }) : entry.page ? t('place_page', { page: entry.page }) : '');
   if (!entry.path) return html`<bdi>${visibleText(JSON.stringify(entry))}</bdi>`;
-  return html`<${Evidence} place=${`${entry.path} ${place}`} text=${entry.text} onOpen=${() => openFile(entry.path)} />`;
+  return html`<${Evidence} place=${`${entry.path} ${place}`} text=${entry.text} onOpen=${() => openFile(entry.path, entry)} />`;
 }
 
 function isObject(value) {
@@ -186,26 +203,32 @@ function Value({ name, value }) {
   if (!isObject(value)) return html`<${Cell} name=${name} value=${value} />`;
   const entries = Object.entries(value);
   const isLarge = ([, entry]) => (Array.isArray(entry) && entry.some(isObject)) || isObject(entry);
-  return html`<${Facts} facts=${entries.filter((entry) => !isLarge(entry)).map(([key, entry]) => [readable(key), html`<${Cell} name=${key} value=${entry} />`])} />
+  return html`<${Facts} facts=${entries.filter((entry) => !isLarge(entry))
+      .map(([key, entry]) => [readable(key), html`<${Cell} name=${key} value=${entry} item=${value} />`])} />
     ${entries.filter(isLarge).map(([key, entry]) => html`<h3 key=${key}>${readable(key)}</h3><${Value} name=${key} value=${entry} />`)}`;
 }
 
 function ObjectTable({ label, rows }) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  return html`<${DataTable} label=${label} rows=${rows} columns=${names.map((name) => ({ name, title: html`<span title=${visibleText(name, true)}>${readable(name)}</span>`, number: rows.every((row) => typeof row[name] === 'number') && name !== 'file',
-    cell: (row) => html`<${Cell} name=${name} value=${row[name]} />` }))} />`;
+  return html`<${DataTable} label=${label} rows=${rows} columns=${names.map((name) => ({
+    name, title: html`<span title=${visibleText(name, true)}>${readable(name)}</span>`,
+    number: rows.every((row) => typeof row[name] === 'number') && name !== 'file',
+    cell: (row) => html`<${Cell} name=${name} value=${row[name]} item=${row} />` }))} />`;
 }
 
 const FILE_FIELDS = ['file', 'files', 'doc_a', 'doc_b', 'path'];
 const SHOWN_ITEMS = 8;
 
-/** One value in a table: files by their paths, numbers in the local notation, lists in one line, tables as tables. */
-function Cell({ name, value }) {
+/** One value of an item in a table: files by their paths, numbers in the local notation, lists in one line, tables as tables. */
+function Cell({ name, value, item }) {
   const { paths, openFile } = useContext(Files);
   if (value === null || value === undefined) return '';
   if (Array.isArray(value)) return html`<${ListCell} name=${name} items=${value} />`;
   const path = FILE_FIELDS.includes(name) && (typeof value === 'number' ? paths.get(value) : name === 'path' && value);
-  if (path) return html`<button type="button" class="link-button" onClick=${() => openFile(path)}><${PathText} path=${path} /></button>`;
+  if (path) {
+    const open = () => openFile(path, ['file', 'path'].includes(name) ? item : {});
+    return html`<button type="button" class="link-button" onClick=${open}><${PathText} path=${path} /></button>`;
+  }
   if (name === 'confidence') return percent(value);
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
   if (typeof value === 'boolean') return t(`boolean_${value}`);
@@ -238,7 +261,14 @@ function ViewsPart({ views, openFile }) {
     });
   };
   const show = (name) => run(async () => setShown(await call({ action: 'show', name })));
-  return html`<${Section} title=${t('corpus_views')}><p class="hint">${t('views_explain')}</p>
+  const [headingRef, expectRemoval] = useHeadingFocus(views.data);
+  const remove = async () => {
+    await call({ action: 'delete', name: deleting.name });
+    setShown(null);
+    expectRemoval();
+    views.reload();
+  };
+  return html`<${Section} title=${t('corpus_views')} headingRef=${headingRef}><p class="hint">${t('views_explain')}</p>
     <${LoadState} request=${views} />
     <${DataTable} label=${t('corpus_views')} rows=${views.data?.views} empty=${t('views_none')} rowKey=${(view) => view.name} columns=${[
       { name: 'name', title: t('column_name') }, { name: 'filter', title: t('view_filter') }, { name: 'type', title: t('model_kind'), cell: (view) => readable(view.type) },
@@ -251,6 +281,6 @@ function ViewsPart({ views, openFile }) {
       <div><${Button} type="submit" variant="primary" disabled=${busy || !form.name.trim() || !form.filter.trim()}>${t('view_create')}<//></div><//>
     <${Message} error=${error} />
     ${deleting && html`<${ConfirmDialog} title=${t('view_delete_title', { name: visibleText(deleting.name, true) })} confirmLabel=${t('view_delete')} onClose=${() => setDeleting(null)}
-      action=${async () => { await call({ action: 'delete', name: deleting.name }); setShown(null); views.reload(); }}><p>${t('view_delete_explain')}</p><//>`}
+      action=${remove}><p>${t('view_delete_explain')}</p><//>`}
   <//>${shown && html`<${Envelope} envelope=${shown} openFile=${openFile} />`}`;
 }

@@ -1,7 +1,7 @@
 /** Filters with counts, the active filters, and their place in the address and in the requests. */
 import { html, useState } from './vendor/preact-htm.js';
 import { post } from './api.js';
-import { t } from './i18n.js';
+import { t, tn } from './i18n.js';
 import { Chip, Message, formatBytes, formatDay, formatMonths, shiftDay, word } from './components.js';
 import { languageName } from './components_views.js';
 import { useLoad } from './hooks.js';
@@ -159,7 +159,8 @@ function FacetGroup({ group, params, roots, onChange }) {
     </ul>
     ${showAll && group.values.length >= COUNTED_VALUES && html`<p class="facet-note">${t('facet_most')}</p>`}
     ${all.length > shown && html`<button type="button" class="link-button" aria-expanded=${String(showAll)}
-      onClick=${() => setShowAll(!showAll)}>${showAll ? t('facet_less') : t(shown ? 'facet_more' : 'facet_all', { count: all.length - shown })}</button>`}
+      onClick=${() => setShowAll(!showAll)}>
+      ${showAll ? t('facet_less') : shown ? t('facet_more', { count: all.length - shown }) : tn('facet_all', all.length)}</button>`}
     ${group.name === 'date' && html`<${DateFields} params=${params} onChange=${onChange} /><p class="facet-note">${t('facet_date_note')}</p>`}
   </section>`;
 }
@@ -254,10 +255,15 @@ export function ActiveFilters({ params, roots, plan, filters, onChange }) {
   const planned = params.plain ? null : planFilter(plan, filters);
   const active = [...activeFilters(params, roots), planned].filter(Boolean);
   if (!active.length) return null;
-  const removeAll = () => onChange({ ...Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])), plain: planned || params.plain ? '1' : '' });
+  const remove = (without) => {
+    // The chip goes, and the focus with it.
+    document.getElementById('search-box')?.focus();
+    onChange(without);
+  };
+  const removeAll = () => remove({ ...Object.fromEntries(FILTER_PARAMS.map((name) => [name, ''])), plain: planned || params.plain ? '1' : '' });
   return html`<ul class="active-filters" aria-label=${t('active_filters')}>
     ${active.map(({ label, icon, without }) => html`<li key=${label}>
-      <${Chip} label=${label} icon=${icon} onRemove=${() => onChange(without)} /></li>`)}
+      <${Chip} label=${label} icon=${icon} onRemove=${() => remove(without)} /></li>`)}
     ${active.length > 1 && html`<li><button type="button" class="link-button"
       onClick=${removeAll}>${t('remove_all_filters')}</button></li>`}
   </ul>`;

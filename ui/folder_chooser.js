@@ -56,7 +56,6 @@ export function FolderChooser({ onChoose, chooseLabel, offersRoots, autofocus })
       <${Button} icon="up" disabled=${!above} onClick=${() => open(above)}>${t('folder_up')}<//>
     <//>
     <div class="folder-list-area"><${LoadState} request=${list} />
-      ${shown?.problem && html`<${Message} kind="warning" text=${shown.problem} />`}
       ${shown && !list.error && html`<${FolderListBox} list=${shown} onOpen=${open} />`}</div>
     ${shown && html`<${Button} variant="primary" icon="plus" disabled=${Boolean(list.error)} onClick=${() => onChoose(chosen)}>
       ${chooseLabel} <bdi class="chosen-name">${visibleText(chosen, true)}</bdi><//>`}
@@ -87,9 +86,16 @@ function FolderListBox({ list, onOpen }) {
     <p class="hint">${t('folder_keys')}</p>`;
 }
 
-/** Patterns as they are typed, one a line or separated by commas. */
-export function splitPatterns(text) {
-  return text.split(/[\n,]/).map((pattern) => pattern.trim()).filter(Boolean);
+/** Patterns as they are typed, one a line or separated by commas; a comma in braces belongs to its pattern, as in `*.{bak,tmp}`. */
+function splitPatterns(text) {
+  const patterns = [''];
+  let depth = 0;
+  for (const letter of text) {
+    depth += (letter === '{') - (letter === '}');
+    if (letter === '\n' || (letter === ',' && depth <= 0)) patterns.push('');
+    else patterns[patterns.length - 1] += letter;
+  }
+  return patterns.map((pattern) => pattern.trim()).filter(Boolean);
 }
 
 /** The settings; other sessions than those of the owner may not read them. */
@@ -110,6 +116,12 @@ export function usePatterns(settings) {
   return { saved, patterns, setPatterns, changed: splitPatterns(patterns).join() !== splitPatterns(saved).join(), save, editable: setting?.editable };
 }
 
+/** An error of saving patterns. If another page has changed them meanwhile, they can be loaded again. */
+export function PatternError({ error, settings }) {
+  return html`<${Message} error=${error}
+    actions=${error?.field === 'value_before' && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`;
+}
+
 /**
  * A look at what indexing would read and leave out, with patterns to try. Nothing is indexed by it.
  * @param {{path: string, patterns: string, onPatterns: (text: string) => void, saved?: string}} props `saved` are the patterns in
@@ -118,12 +130,9 @@ export function usePatterns(settings) {
 export function FolderCheck({ path, patterns, onPatterns, saved }) {
   const { run, busy, error } = useAction();
   const [check, setCheck] = useState(null);
-  const sequence = useRef(0);
-  const look = () => run(async () => {
-    sequence.current += 1;
-    const mine = sequence.current;
-    const answer = await post('/v1/roots/check', { path, ignore: splitPatterns(patterns) });
-    if (mine === sequence.current) setCheck({ ...answer, patterns });
+  const look = () => run(async (signal) => {
+    const answer = await post('/v1/roots/check', { path, ignore: splitPatterns(patterns) }, { signal });
+    setCheck({ ...answer, patterns });
   });
   useEffect(() => { look(); }, [path]);
   return html`<div class="folder-check">

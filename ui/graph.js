@@ -94,7 +94,8 @@ function GraphSummary({ showEntity }) {
     ${data && html`<p>${t('graph_summary_sentence', { nodes: formatNumber(data.nodes), edges: formatNumber(data.edges) })}</p>
       <h3>${t('graph_types')}</h3><div class="button-row">${data.types.map((entry) => html`<button type="button" class="chip" key=${entry.name} aria-pressed=${String(entry.name === type)}
         onClick=${() => setType(entry.name)}><${TypeDot} type=${entry.name} /><${Named} of="kind" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></button>`)}</div>
-      <h3>${t('graph_relations')}</h3><p class="name-list">${data.relations.map((entry) => html`<span key=${entry.name}><${Named} of="relation" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></span>`)}</p>`}
+      <h3>${t('graph_relations')}</h3>
+      <p class="name-list">${data.relations.map((entry) => html`<span key=${entry.name}><${Named} of="relation" name=${entry.name} /> <span class="chip-count">${formatNumber(entry.count)}</span></span>`)}</p>`}
     ${type && html`<${LoadState} request=${examples} />`}
     <${EntityList} entities=${examples.data?.rows.map((row) => row['?x'])} showEntity=${showEntity} />
   <//>`;
@@ -149,8 +150,8 @@ function Neighbourhood({ start, openPreview }) {
   const [hiddenRelations, setHiddenRelations] = useState(new Set());
   const [tab, setTab] = useState('drawing');
   const { run, busy, error } = useAction();
-  const describe = (entity) => run(async () => {
-    const description = await tool('describe_entity', { entity: String(entity) });
+  const describe = (entity) => run(async (signal) => {
+    const description = await tool('describe_entity', { entity: String(entity) }, { signal });
     setGraph((old) => addDescription(old, description));
     setSelected(description.id);
   });
@@ -225,10 +226,12 @@ function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   return html`<${Section} title=${html`<${TypeDot} type=${entity.entity_type} /> <bdi>${visibleText(entityName(entity), true)}</bdi>`} class="entity-panel">
     <p class="muted" title=${visibleText(entity.key, true)}>${word('kind', entity.entity_type)}</p>
     ${target && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview(target)}>${t('open_preview')}<//></div>`}
-    <${Facts} facts=${Object.entries({ ...(entity.called && { address: entity.name }), ...entity.attributes, called: '' }).map(([name, value]) => [word('field', name), value && html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
+    <${Facts} facts=${Object.entries({ ...(entity.called && { address: entity.name }), ...entity.attributes, called: '' })
+      .map(([name, value]) => [word('field', name), value && html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>
     ${shown.length < count && html`<p class="muted">${tn('graph_hidden', count - shown.length)}</p>`}
-    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}><p><span class="muted" title=${visibleText(edge.relation, true)}>${edge.isOutgoing ? '→' : '←'} ${connectionText(edge)}
+    <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}>
+      <p><span class="muted" title=${visibleText(edge.relation, true)}>${edge.isOutgoing ? '→' : '←'} ${connectionText(edge)}
         ${edge.confidence < 1 && ` ${formatNumber(edge.confidence * 100, 0)} %`}</span>
         <${EntityButton} entity=${edge.entity} onClick=${() => onOpen(graph.nodes.get(edge.entity.id))} /></p>
       <${EvidenceButton} evidence=${edge.evidence} openPreview=${openPreview} /></li>`)}</ul>
@@ -245,25 +248,39 @@ const EXAMPLES = [
 
 function QuerySection({ showEntity }) {
   const [axql, setAxql] = useState(EXAMPLES[0]);
+  const [asked, setAsked] = useState('');
   const [answer, setAnswer] = useState(null);
   const [form, setForm] = useState('run');
   const box = useRef(null);
   const { run, busy, error } = useAction();
-  const ask = () => run(async () => {
-    const query = { axql, elaborate: form === 'elaborate', explain: form === 'explain' };
-    setAnswer(await post('/v1/graph', { query }));
+  const ask = () => run(async (signal) => {
+    setAsked(axql);
+    setAnswer(await post('/v1/graph', { query: { axql, elaborate: form === 'elaborate', explain: form === 'explain' } }, { signal }));
   });
-  const place = error && axqlErrorPosition(error.message, axql);
-  useEffect(() => { if (place) { box.current?.focus(); box.current?.setSelectionRange(place.start, place.end); } }, [error]);
+  const onKeyDown = (event) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    if (axql.trim()) ask();
+  };
+  const place = error && axqlErrorPosition(error.message, asked);
+  useEffect(() => {
+    // The text may have been edited since it was asked.
+    if (!place || axql !== asked) return;
+    box.current?.focus();
+    box.current?.setSelectionRange(place.start, place.end);
+  }, [error]);
   return html`<${Section} title=${t('axql_label')}>
     <${Form} onSubmit=${ask} class="form-box">
       <${Field} label=${t('graph_mode_query')} hint=${t('axql_hint')}>${(id, hint) => html`<textarea id=${id} ref=${box} class="code-box" rows="4" spellcheck="false" aria-describedby=${hint}
         aria-invalid=${error ? 'true' : undefined} value=${axql} onInput=${(event) => setAxql(event.target.value)}
-        onKeyDown=${(event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } }}></textarea>`}<//>
-      ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0" aria-label=${t('axql_error_place')}><bdi>${axql.slice(0, place.start)}<mark>${axql.slice(place.start, place.end) || ' '}</mark>${axql.slice(place.end)}</bdi></pre>`}<//>`}
+        onKeyDown=${onKeyDown}></textarea>`}<//>
+      ${error && html`<${Message} error=${error}>${place && html`<pre class="axql-error" tabindex="0"
+        aria-label=${t('axql_error_place')}><bdi>${asked.slice(0, place.start)}<mark>${asked.slice(place.start, place.end) || ' '}</mark>${asked.slice(place.end)}</bdi></pre>`}<//>`}
       <div class="button-row"><${Button} type="submit" variant="primary" disabled=${busy || !axql.trim()}>${t('run')}<//>
         <${Select} aria-label=${t('axql_form')} value=${form} onChange=${setForm} options=${['run', 'explain', 'elaborate'].map((name) => [name, t(`axql_form_${name}`)])} /></div><//>
-    <h3>${t('axql_examples')}</h3><ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}><button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
+    <h3>${t('axql_examples')}</h3>
+    <ul class="example-list">${EXAMPLES.map((example) => html`<li key=${example}>
+      <button type="button" class="link-button" onClick=${() => setAxql(example)}><code>${example}</code></button></li>`)}</ul>
     <${Disclosure} title=${t('axql_grammar')}>${() => html`<${Grammar} />`}<//>
     <div role="status">${busy ? t('loading') : answer?.rows && tn('axql_rows', answer.rows.length)}${!busy && answer?.truncated && ` ${t('axql_truncated')}`}</div>
     ${answer && html`<${QueryAnswer} answer=${answer} showEntity=${showEntity} />`}
@@ -271,7 +288,7 @@ function QuerySection({ showEntity }) {
 }
 
 /** The place of an error like "position 11: found `wher`, expected `where`"; positions count characters from 1. */
-export function axqlErrorPosition(message, axql) {
+function axqlErrorPosition(message, axql) {
   const position = Number(/position (\d+)/.exec(message)?.[1]);
   if (!position) return null;
   const start = [...axql].slice(0, position - 1).join('').length;

@@ -74,7 +74,7 @@ function attract(edges, points) {
  * @param {Map<number, {x: number, y: number}>} old
  * @returns {Map<number, {x: number, y: number}>}
  */
-export function layoutGraph(nodes, edges, old) {
+function layoutGraph(nodes, edges, old) {
   const nodesById = new Map(nodes.map((node) => [node.id, node]));
   const points = new Map(nodes.map((node, index) => [node.id, { ...startPosition(node, index, old, nodesById), fx: 0, fy: 0 }]));
   const list = [...points.values()];

@@ -16,12 +16,12 @@ export function searchString(params) {
 }
 
 /** The parameters of a kept search. */
-export function paramsOfSearch(query) {
+function paramsOfSearch(query) {
   return Object.fromEntries(new URLSearchParams(query));
 }
 
 /** A kept search in words: its query and its filters. */
-export function searchLabel(query) {
+function searchLabel(query) {
   const params = paramsOfSearch(query);
   return [params.q, ...activeFilters(params).map((filter) => filter.label)].filter(Boolean).join(' \u00b7 ');
 }
@@ -74,23 +74,32 @@ function SaveForm({ current, searches }) {
     <${Button} type="submit" variant="primary" disabled=${!name.trim()}>${t('save')}<//><//>`;
 }
 
+/** A heading of the dialog; it takes the focus when a row below it is removed. */
+function ListHeading({ id, text }) {
+  return html`<h3 id=${id} tabindex="-1">${text}</h3>`;
+}
+
 /** The dialog with saved searches and the history; `current` is the search that can be saved. */
 export function HistoryDialog({ searches, current, onOpen, onClose }) {
   const open = (query) => {
     onClose();
     onOpen(paramsOfSearch(query));
   };
+  const remove = (which, headingId) => {
+    document.getElementById(headingId).focus();
+    searches.remove(which);
+  };
   return html`<${Dialog} title=${t('history_title')} onClose=${onClose}>
     <${Message} error=${searches.error} />
     <${SaveForm} current=${current} searches=${searches} />
-    <h3>${t('saved_searches')}</h3>
+    <${ListHeading} id="saved-heading" text=${t('saved_searches')} />
     ${searches.saved.length === 0 && html`<p class="muted">${t('saved_none')}</p>`}
     <ul>${searches.saved.map(({ name, query }) => html`<${SearchRow} key=${name} label=${name}
-      detail=${searchLabel(query)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ name })} />`)}</ul>
-    <h3>${t('history')}</h3>
+      detail=${searchLabel(query)} onOpen=${() => open(query)} onRemove=${() => remove({ name }, 'saved-heading')} />`)}</ul>
+    <${ListHeading} id="history-heading" text=${t('history')} />
     ${searches.history.length === 0 && html`<p class="muted">${t('history_none')}</p>`}
     <ul>${searches.history.map(({ query, time_ms: time }) => html`<${SearchRow} key=${query}
-      label=${searchLabel(query)} detail=${formatDate(time, true)} onOpen=${() => open(query)} onRemove=${() => searches.remove({ query })} />`)}</ul>
-    ${searches.history.length > 0 && html`<${Button} icon="trash" onClick=${() => searches.remove({ all: true })}>${t('history_clear')}<//>`}
+      label=${searchLabel(query)} detail=${formatDate(time, true)} onOpen=${() => open(query)} onRemove=${() => remove({ query }, 'history-heading')} />`)}</ul>
+    ${searches.history.length > 0 && html`<${Button} icon="trash" onClick=${() => remove({ all: true }, 'history-heading')}>${t('history_clear')}<//>`}
   <//>`;
 }

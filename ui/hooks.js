@@ -41,17 +41,25 @@ export function useGet(path, params) {
   return useLoad((options) => get(path, params, options), [path]);
 }
 
-/** Runs an action of a button: `{run, busy, error, clearError}`. `run` gives the result, or `undefined` after an error. */
+/**
+ * Runs an action of a button: `{run, busy, error, clearError}`. `run` gives the result, or `undefined` after an error. The state is that
+ * of the newest action; it aborts the signal that the one before it got.
+ */
 export function useAction() {
   const [state, setState] = useState({ busy: false, error: null });
+  const newest = useRef(null);
   const run = useCallback(async (action) => {
+    newest.current?.abort();
+    const controller = new AbortController();
+    newest.current = controller;
+    const end = (error) => { if (newest.current === controller) setState({ busy: false, error }); };
     setState({ busy: true, error: null });
     try {
-      const result = await action();
-      setState({ busy: false, error: null });
+      const result = await action(controller.signal);
+      end(null);
       return result;
     } catch (error) {
-      setState({ busy: false, error: isAbort(error) ? null : error });
+      end(isAbort(error) ? null : error);
       return undefined;
     }
   }, []);

@@ -1,6 +1,6 @@
 /** The shell of the page: session, router, navigation, login, banner, help. */
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
-import { addressOf, get, post, onSessionEnd, onConnection, setSessionToken, isAbort } from './api.js';
+import { addressOf, get, post, onSessionEnd, onConnection, onTokenChange, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
 import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, focusAll, formatNumber } from './components.js';
 import { useAction, useKeys } from './hooks.js';
@@ -57,6 +57,20 @@ async function startSession() {
   return get('/ui/session');
 }
 
+/** Looks for a session that another page of this browser may have opened, for instance by `vic ui`. */
+function useOtherSession(isNeeded, find) {
+  useEffect(() => {
+    if (!isNeeded) return undefined;
+    const look = () => { if (document.visibilityState === 'visible') find(); };
+    const stop = onTokenChange(find);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      stop();
+      document.removeEventListener('visibilitychange', look);
+    };
+  }, [isNeeded]);
+}
+
 /** The session: `undefined` while it is looked for, `null` if there is none. */
 function useSession() {
   const [session, setSession] = useState(undefined);
@@ -82,6 +96,7 @@ function useSession() {
     return () => removeEventListener('hashchange', find);
   }, []);
   useEffect(() => onSessionEnd(() => setEnded(true)), []);
+  useOtherSession(!session || ended, find);
   useEffect(() => onConnection((isAway) => {
     if (isAway) return;
     if (sessionRef.current) {
@@ -154,7 +169,7 @@ function StatusBadge({ status, navigate }) {
     kind = 'running';
     text = t('badge_running', { indexed: formatNumber(indexed), found: formatNumber(found) });
   }
-  const title = [t('badge_title', { indexed: formatNumber(indexed), found: formatNumber(found) }), ...status.degraded].join('\n');
+  const title = [tn('badge_title', found, { indexed: formatNumber(indexed) }), ...status.degraded].join('\n');
   return html`<${Link} class=${`badge badge-${kind}`} path="/ui/status" navigate=${navigate} title=${title}>
     <span class="badge-dot" aria-hidden="true"></span>${text}<//>`;
 }
@@ -210,14 +225,13 @@ function LazyView({ path, ...props }) {
     return html`<main id="main" class="view"><h1>${t(VIEWS[path].title)}</h1>
       <${Message} error=${loaded.error || new Error(path)}>${t('view_failed')}<//></main>`;
   }
-  return html`<${ViewMain} key=${path} View=${loaded.View} ...${props} />`;
+  return html`<${ViewBoundary} key=${path}><main id="main" class="view" tabindex="-1"><${loaded.View} ...${props} /></main><//>`;
 }
 
-/** Views that bring their own `main` are rendered as they are; the views of the other files are wrapped in one. */
-function ViewMain({ View, ...props }) {
+/** Shows an error of a view in its place. */
+function ViewBoundary({ children }) {
   const [error] = useErrorBoundary();
-  if (error) return html`<main id="main" class="view"><${Message} error=${error}>${t('view_failed')}<//></main>`;
-  return html`<main id="main" class="view" tabindex="-1"><${View} ...${props} /></main>`;
+  return error ? html`<main id="main" class="view"><${Message} error=${error}>${t('view_failed')}<//></main>` : children;
 }
 
 function DaemonBanner() {
@@ -259,7 +273,7 @@ function App() {
   return html`<a class="skip-link" href="#main" onClick=${skipToMain}>${t('skip_to_content')}</a>
     <${Navigation} place=${place} navigate=${navigate} lastSearch=${lastSearch.current} status=${status} onHelp=${openHelp} />
     <${DaemonBanner} />
-    ${VIEWS[place.path] ? html`<${LazyView} path=${place.path} ...${props} />` : html`<${SearchView} ...${props} />`}
+    ${VIEWS[place.path] ? html`<${LazyView} path=${place.path} ...${props} />` : html`<${ViewBoundary} key="search"><${SearchView} ...${props} /><//>`}
     ${help && html`<${HelpDialog} onClose=${() => setHelp(false)} />`}
     ${ended && html`<${Dialog} title=${t('session_ended')}><${LoginForm} accept=${accept} /><//>`}
     <${Toast} />`;

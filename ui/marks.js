@@ -3,7 +3,9 @@ import { useEffect, useReducer, useRef } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { toast } from './components.js';
 
+/** A request takes at most 500 texts of 256 KiB in UTF-8. */
 const BATCH_SIZE = 200;
+const BATCH_BYTES = 256 * 1024;
 const NO_RANGES = [];
 
 /**
@@ -15,9 +17,9 @@ const NO_RANGES = [];
  */
 export function useMarks(query, texts, isBegun = false) {
   const [, rerender] = useReducer((n) => n + 1, 0);
-  const cacheRef = useRef({ key: null, ranges: new Map() });
+  const cacheRef = useRef({});
   const key = `${query}\n${isBegun}`;
-  if (cacheRef.current.key !== key) cacheRef.current = { key, ranges: new Map() };
+  if (cacheRef.current.key !== key) cacheRef.current = { key, ranges: new Map(), failures: 0 };
   const cache = cacheRef.current;
   const missing = query ? [...new Set(texts)].filter((text) => text && !cache.ranges.has(text)) : [];
   useEffect(() => {
@@ -25,21 +27,49 @@ export function useMarks(query, texts, isBegun = false) {
     const controller = new AbortController();
     loadMarks({ query, prefix: isBegun }, missing, cache.ranges, controller.signal).then(rerender, (error) => {
       if (isAbort(error)) return;
+      if (error.status === 0 || error.status === 401) {
+        // A new login, or the daemon when it is back, renders anew; then the texts are asked for again.
+        cache.failures += 1;
+        return;
+      }
       // Without marks the texts can still be read; asking again at each rendering would not help.
-      missing.forEach((text) => cache.ranges.set(text, NO_RANGES));
-      if (error.status !== 0 && error.status !== 401) toast(error.message, 'error');
+      leaveUnmarked(missing, cache.ranges);
+      rerender();
+      toast(error.message, 'error');
     });
     return () => controller.abort();
-  }, [key, missing.join('\u0000')]);
+  }, [key, missing.join('\u0000'), cache.failures]);
   return (text) => cache.ranges.get(text) || NO_RANGES;
 }
 
+function leaveUnmarked(texts, ranges) {
+  texts.forEach((text) => { if (!ranges.has(text)) ranges.set(text, NO_RANGES); });
+}
+
+/** Texts in batches within the limits of a request; one that is too long for any is left out. */
+function batchesOf(texts) {
+  const encoder = new TextEncoder();
+  const batches = [[]];
+  let bytes = 0;
+  for (const text of texts) {
+    const size = encoder.encode(text).length;
+    if (size > BATCH_BYTES) continue;
+    if (batches.at(-1).length === BATCH_SIZE || bytes + size > BATCH_BYTES) {
+      batches.push([]);
+      bytes = 0;
+    }
+    batches.at(-1).push(text);
+    bytes += size;
+  }
+  return batches.filter((batch) => batch.length);
+}
+
 async function loadMarks(request, texts, ranges, signal) {
-  for (let start = 0; start < texts.length; start += BATCH_SIZE) {
-    const batch = texts.slice(start, start + BATCH_SIZE);
+  for (const batch of batchesOf(texts)) {
     const answer = await post('/v1/marks', { ...request, texts: batch }, { signal });
     batch.forEach((text, index) => ranges.set(text, answer.marks[index] || NO_RANGES));
   }
+  leaveUnmarked(texts, ranges);
 }
 
 /** The ranges of a plain text in another, without regard to upper and lower case. */

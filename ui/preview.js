@@ -78,13 +78,14 @@ function FindBar({ find, setFind, matches, hasMore, go }) {
     event.stopPropagation();
   };
   const total = `${formatNumber(matches.count)}${hasMore ? '+' : ''}`;
+  const noMatch = find && t(hasMore ? 'no_matches_yet' : 'no_matches');
   return html`<div class="find-bar" role="group" aria-label=${t('find_in_document')}>
     <input type="search" aria-label=${t('find_in_document')} placeholder=${t('find_in_document')} value=${find} spellcheck="false"
       onInput=${(event) => setFind(event.target.value)} onKeyDown=${onKeyDown} />
     <span class="match-count" role="status">${matches.count
-      ? t('match_of', { current: formatNumber(matches.current + 1), total }) : find && t('no_matches')}</span>
+      ? t('match_of', { current: formatNumber(matches.current + 1), total }) : noMatch}</span>
     <${Button} icon="up" label=${t('previous_match')} variant="plain" disabled=${!matches.count} onClick=${() => go(-1)} />
-    <${Button} icon="down" label=${t('next_match')} variant="plain" disabled=${!matches.count} onClick=${() => go(1)} />
+    <${Button} icon="down" label=${t('next_match')} variant="plain" disabled=${!matches.count && !hasMore} onClick=${() => go(1)} />
   </div>`;
 }
 
@@ -124,22 +125,26 @@ function PreviewHead({ target, path, session, navigate, modes, finding, onClose,
   </div>`;
 }
 
-/** The text of the find field, and the way through the matches, also of parts of a long text that are not loaded yet. */
+/** The text of the find field, and the way through the matches, also of parts and pages that are not loaded yet. */
 function useFind(contentRef, targetKey) {
   const moreRef = useRef(null);
+  const scrollRef = useRef(null);
   const [find, setFind] = useState('');
   const [hasMore, setHasMore] = useState(false);
   const [matches, step] = useMatches(contentRef, targetKey, find);
   const go = useCallback((by) => {
-    // At the last match of a long text, its next part may hold more.
-    if (step(by) !== 'moved' && by > 0) moreRef.current?.();
+    // At the last match, the next part of a long text or the next page may hold more.
+    const more = by > 0 && moreRef.current;
+    if (!step(by, Boolean(more))) more();
   }, [step]);
   useKeys((key) => { if (key in MATCH_STEPS) go(MATCH_STEPS[key]); return key in MATCH_STEPS; }, [go]);
-  const registerMore = useCallback((loadMore) => {
+  // Scrolling loads parts of a text, but does not turn pages.
+  const registerMore = useCallback((loadMore, byScrolling = true) => {
     moreRef.current = loadMore;
+    scrollRef.current = byScrolling ? loadMore : null;
     setHasMore(Boolean(loadMore));
   }, []);
-  return { finding: { find, setFind, matches, hasMore, go }, moreRef, registerMore };
+  return { finding: { find, setFind, matches, hasMore, go }, scrollRef, registerMore };
 }
 
 /** A number that grows after a new login, or when the daemon is back: then the content is read again. */
@@ -165,7 +170,7 @@ export function Preview({ target, session, navigate, onClose, isOverlay, onSimil
   const reads = useReads(session);
   const path = readPath(target);
   const view = viewOf(path, target.hit);
-  const { finding, moreRef, registerMore } = useFind(contentRef, JSON.stringify([path, target.anchor, target.quote, asText]));
+  const { finding, scrollRef, registerMore } = useFind(contentRef, JSON.stringify([path, target.anchor, target.quote, asText]));
   useEffect(() => {
     finding.setFind('');
     setAsText(false);
@@ -178,7 +183,7 @@ export function Preview({ target, session, navigate, onClose, isOverlay, onSimil
   };
   const onScroll = (event) => {
     const { scrollTop, clientHeight, scrollHeight } = event.target;
-    if (scrollTop + clientHeight * 2 > scrollHeight) moreRef.current?.();
+    if (scrollTop + clientHeight * 2 > scrollHeight) scrollRef.current?.();
   };
   const modes = ['page', 'table'].includes(view) && { asText, toggle: () => setAsText(!asText) };
   return html`<section class=${`preview${isOverlay ? ' preview-overlay' : ''}`} aria-label=${t('preview_label')} onKeyDown=${onKeyDown}>

@@ -33,12 +33,25 @@ function observeContent(content, update) {
   };
 }
 
+/** The mark that becomes the current one after the content has changed, and whether it is scrolled to. */
+function chooseMatch(state, elements, target) {
+  // On another page, the last mark is not there any more, and its marks begin anew.
+  const next = elements.indexOf(state.last) + 1;
+  if (state.isWaiting && next < elements.length) {
+    Object.assign(state, { moved: true, isWaiting: false });
+    return [next, true];
+  }
+  if (!state.moved || state.current < 0) state.current = firstFrom(elements, target);
+  return [Math.min(state.current, elements.length - 1), state.scrollToMatch];
+}
+
 /**
- * Counts the marks of the content, goes from one to the next, and scrolls to the target once.
+ * Counts the marks of the content, goes from one to the next, and scrolls to the target once. `go` gives false at the last mark if
+ * more can be loaded (`hasMore`): the first mark that comes then is shown.
  * @param {{current: HTMLElement}} contentRef the pane that scrolls
  * @param {string} targetKey changes with the file and the place that are shown
  * @param {string} find the text of the find field
- * @returns {[matches: {count: number, current: number}, go: (step: number) => 'none'|'moved'|'wrapped']}
+ * @returns {[matches: {count: number, current: number}, go: (step: number, hasMore: boolean) => boolean]}
  */
 export function useMatches(contentRef, targetKey, find) {
   const [matches, setMatches] = useState({ count: 0, current: -1 });
@@ -51,29 +64,30 @@ export function useMatches(contentRef, targetKey, find) {
     setMatches({ count: elements.length, current: index });
   }, []);
   useEffect(() => {
-    const state = { current: -1, jumped: false, moved: false, scrollToMatch: false };
+    const state = { current: -1, jumped: false, moved: false, scrollToMatch: false, isWaiting: false, last: undefined };
     stateRef.current = state;
     return observeContent(contentRef.current, () => {
       const target = contentRef.current.querySelector('[data-target]');
       if (target && !state.jumped) scrollToTarget(target, contentRef.current);
       state.jumped ||= Boolean(target);
       const elements = [...contentRef.current.querySelectorAll(MATCHES)];
-      if (!state.moved || state.current < 0) state.current = firstFrom(elements, target);
-      show(elements, Math.min(state.current, elements.length - 1), state.scrollToMatch);
+      show(elements, ...chooseMatch(state, elements, target));
     });
   }, [targetKey]);
   useEffect(() => {
     // A new text in the find field starts at the first match from the target on, and shows it.
-    Object.assign(stateRef.current, { moved: false, scrollToMatch: Boolean(find) });
+    Object.assign(stateRef.current, { moved: false, scrollToMatch: Boolean(find), isWaiting: false });
   }, [find]);
-  const go = useCallback((step) => {
+  const go = useCallback((step, hasMore) => {
     const elements = contentRef.current.querySelectorAll(MATCHES);
     const count = elements.length;
-    if (!count) return 'none';
     const next = stateRef.current.current + step;
+    const isWaiting = hasMore && next >= count;
+    Object.assign(stateRef.current, { isWaiting, last: elements[count - 1] });
+    if (isWaiting || !count) return !isWaiting;
     Object.assign(stateRef.current, { moved: true, scrollToMatch: false });
     show(elements, (next + count) % count, true);
-    return next >= count ? 'wrapped' : 'moved';
+    return true;
   }, []);
   return [matches, go];
 }

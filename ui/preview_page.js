@@ -1,10 +1,10 @@
 /** The preview of a page as a picture, with frames around the words of the query and around a quote; for PDF files, images and slides. */
-import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useCallback, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { getPicture, isAbort, post } from './api.js';
 import { t } from './i18n.js';
 import { Button, Form, Loading, Message, ReadError, formatNumber, visibleText } from './components.js';
 import { useLoad } from './hooks.js';
-import { BlocksView } from './preview_text.js';
+import { BlocksView, waitForPart } from './preview_text.js';
 
 const MIN_WIDTH = 200;
 const MAX_WIDTH = 2400;
@@ -109,6 +109,20 @@ function PagePicture({ info, isLarge, isCurrent, isQuote, name, onError }) {
 }
 
 /**
+ * Registers the next page for "next match" after the last one of this page. While the page is on its way, its matches are waited for.
+ * Gives the function by which the text of this page registers its further parts, which come first.
+ */
+function useNextPage(registerMore, { page, pages, setPage, isPicture, isWanted, isLoading }) {
+  const hasNext = isWanted && page < pages;
+  const register = useCallback((more) => {
+    const turn = hasNext ? () => setPage(page + 1) : null;
+    registerMore(more || (isWanted && isLoading ? waitForPart : turn), Boolean(more));
+  }, [page, hasNext, isWanted, isLoading]);
+  useEffect(() => { if (isPicture) register(null); }, [register, isPicture]);
+  return register;
+}
+
+/**
  * A page of a file, as a picture or (switched, or if there is no picture) as text.
  * @param {{path: string, target: object, find: string, asText: boolean, registerMore: Function}} props
  */
@@ -121,22 +135,29 @@ export function PageView({ path, target, find, asText, registerMore }) {
   const { data, error } = useLoad((options) => post('/v1/page', { ...request, width: pictureWidth(false) }, options)
     .then((info) => ({ info, key })), [key], FIND_DELAY_MS);
   const info = data?.info;
-  useEffect(() => setPage(target.anchor.page || 1), [target.anchor, path]);
+  useEffect(() => setPage(target.anchor.page || 1), [target.anchor.page, target.quote, path]);
   useEffect(() => setFailure(null), [path, page]);
-  // Where the file cannot be read at all, its text cannot be shown instead.
-  if (error && [0, 401, 403, 404].includes(error.status)) return html`<${ReadError} error=${error} />`;
-  const problem = error || failure || (info?.problem ? new Error(info.problem) : null);
+  const problem = error || failure;
   const showText = asText || problem;
   const pages = info?.pages || 1;
+  // Where the file cannot be read at all, its text cannot be shown instead.
+  const isUnreadable = error && [0, 401, 403, 404].includes(error.status);
+  const registerText = useNextPage(registerMore, {
+    page, pages, setPage, isPicture: !showText || isUnreadable,
+    isWanted: Boolean((find || target.query) && !isUnreadable), isLoading: !error && data?.key !== key,
+  });
+  if (isUnreadable) return html`<${ReadError} error=${error} />`;
   return html`<div class="page-view">
     <${PageNavigation} page=${page} pages=${pages} setPage=${setPage}>${!showText && info && html`<${Button} icon="search" variant="plain"
       pressed=${isLarge} onClick=${() => setLarge(!isLarge)}>${t('enlarge')}<//>`}<//>
     ${!showText && !info && html`<${Loading} />`}
-    ${!showText && info && html`<${PagePicture} info=${info} isLarge=${isLarge} isCurrent=${data.key === key} isQuote=${target.isQuote} name=${path.split('/').pop()} onError=${setFailure} />
+    ${!showText && info && html`<${PagePicture} key=${info.page} info=${info} isLarge=${isLarge} isCurrent=${data.key === key}
+        isQuote=${target.isQuote} name=${path.split('/').pop()} onError=${setFailure} />
       ${info.simplified && html`<p class="muted">${t('layout_simplified')}</p>`}
       ${info.words_from === 'ocr' && html`<p class="muted">${t('words_from_ocr')}</p>`}
       ${info.words_from === 'none' && html`<p class="muted">${t('words_from_none')}</p>`}`}
-    ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined} target=${target} find=${find} registerMore=${registerMore}
+    ${showText && html`<${BlocksView} key=${page} path=${path} page=${pages > 1 ? String(page) : undefined}
+      target=${target} find=${find} registerMore=${registerText}
       notice=${problem && !asText && html`<${Message} kind="warning" error=${problem}><p>${t('no_picture')}</p><//>`} />`}
   </div>`;
 }

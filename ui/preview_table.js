@@ -1,10 +1,10 @@
 /** The preview of a spreadsheet or a CSV file as a table, with the cells of the hit marked. */
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { post } from './api.js';
-import { t } from './i18n.js';
-import { Button, Loading, Marked, Message, ReadError, formatNumber, visibleText } from './components.js';
+import { t, tn } from './i18n.js';
+import { Loading, Marked, Message, ReadError, formatNumber, visibleText } from './components.js';
 import { useLoad } from './hooks.js';
-import { BlocksView, useRegisterMore, useTextMarks } from './preview_text.js';
+import { BlocksView, LoadMore, useRegisterMore, useTextMarks } from './preview_text.js';
 
 const FIRST_ROWS = 200;
 const MAX_ROWS = 1000;
@@ -80,47 +80,89 @@ function Rows({ data, target, rangesOf }) {
   })}</tbody>`;
 }
 
+/** The rows before the row of the hit that are shown with it. */
+const ROWS_BEFORE_TARGET = 100;
+/** A row of the hit that is beside the shown part is looked for so often; the first guess takes rows for lines. */
+const MAX_GUESSES = 4;
+
+const rowNumber = (row) => parseRange(row?.anchor.cell)?.first.row || row?.anchor.line_start || 0;
+
+/** Where the part of a table that holds a row begins, after the part from `offset` on did not; `null` if the row is in it. */
+function offsetOf(targetRow, { rows, truncated, matched_rows: total }, offset) {
+  const [first, last] = [rowNumber(rows[0]), rowNumber(rows.at(-1))];
+  if (!rows.length && offset > 0) return Math.max(0, total - FIRST_ROWS);
+  if (targetRow < first && offset > 0) return Math.max(0, offset - (first - targetRow) - ROWS_BEFORE_TARGET);
+  return targetRow > last && truncated ? offset + targetRow - last : null;
+}
+
+/** The part of a table that holds the row of the hit, and what shows another part, sheet or table. */
+function useTable(path, { anchor }) {
+  const targetRow = rowNumber({ anchor });
+  const start = { offset: Math.max(0, targetRow - ROWS_BEFORE_TARGET), limit: FIRST_ROWS, guesses: 0 };
+  const [choice, setChoice] = useState(start);
+  useEffect(() => setChoice(start), [anchor.sheet, anchor.cell, anchor.line_start]);
+  const sheet = choice.sheet || anchor.sheet;
+  const { offset, limit, table } = choice;
+  const request = { path, sheet, table, limit, offset };
+  const { data, error, loading } = useLoad((options) => post('/v1/table', request, options), [JSON.stringify(request)]);
+  useEffect(() => {
+    if (!data || !targetRow || choice.isChosen || choice.guesses >= MAX_GUESSES) return;
+    const next = offsetOf(targetRow, data, offset);
+    const guesses = choice.guesses + 1;
+    if (next !== null) setChoice({ ...choice, offset: next, guesses });
+    // A sheet may have several tables: the hit may lie below the first one.
+    else if (targetRow > rowNumber(data.rows.at(-1)) && (table || 1) < data.tables) setChoice({ ...start, sheet, table: (table || 1) + 1, offset: 0 });
+  }, [data]);
+  const show = (part) => setChoice({ ...choice, isChosen: true, ...part });
+  return {
+    data, error, loading, choice: { ...choice, sheet },
+    showSheet: (name) => show({ sheet: name, table: undefined, offset: 0 }),
+    showTable: (number) => show({ sheet, table: number, offset: 0 }),
+    showEarlier: offset > 0 && !loading ? () => show({ offset: Math.max(0, offset - FIRST_ROWS), limit: Math.min(MAX_ROWS, limit + Math.min(offset, FIRST_ROWS)) }) : null,
+    showMore: data?.truncated && limit < MAX_ROWS && !loading ? () => show({ limit: MAX_ROWS }) : null,
+    showLater: data?.truncated && limit >= MAX_ROWS && !loading ? () => show({ offset: offset + MAX_ROWS }) : null,
+  };
+}
+
+/** "Rows 401 to 600 of 5,000", or their number if all are shown. */
+function rowsText({ rows, matched_rows: total }, offset) {
+  if (rows.length === total) return tn('count_rows', total);
+  return tn('rows_of', total, { from: formatNumber(offset + 1), to: formatNumber(offset + rows.length) });
+}
+
+function TableHead({ data, rangesOf }) {
+  const firstColumn = parseRange(data.rows[0]?.anchor.cell)?.first.column;
+  return html`<thead><tr><th scope="col" class="row-place"><span class="visually-hidden">${t('row')}</span></th>
+    ${data.columns.map((column, index) => html`<th scope="col" key=${index}>
+      ${firstColumn && html`<span class="column-letter" aria-hidden="true">${columnName(firstColumn + index)}</span>`}
+      <${Marked} text=${column.name} ranges=${rangesOf(column.name)} oneLine /></th>`)}</tr></thead>`;
+}
+
 /**
  * A table of a file.
  * @param {{path: string, target: object, find: string, registerMore: Function}} props
  */
 export function TableView({ path, target, find, registerMore }) {
+  const { data, error, loading, choice, showSheet, showTable, showEarlier, showMore, showLater } = useTable(path, target);
   const { anchor } = target;
-  const targetRow = parseRange(anchor.cell)?.first.row || anchor.line_start || 0;
-  const [choice, setChoice] = useState({});
-  const limit = choice.limit || (targetRow > FIRST_ROWS * 0.8 ? MAX_ROWS : FIRST_ROWS);
-  useEffect(() => setChoice({}), [anchor.sheet, anchor.cell]);
-  const sheet = choice.sheet || anchor.sheet;
-  const request = { path, sheet, table: choice.table, limit };
-  const { data, error, loading } = useLoad((options) => post('/v1/table', request, options), [JSON.stringify(request)]);
-  useEffect(() => {
-    // A sheet may have several tables: the hit may lie below the first one.
-    const last = data && !data.truncated && !choice.isChosen && parseRange(data.rows.at(-1)?.anchor.cell);
-    const current = choice.table || 1;
-    if (last && targetRow > last.last.row && current < data.tables) setChoice({ sheet, table: current + 1 });
-  }, [data]);
   const texts = data ? [...data.columns.map((column) => column.name), ...data.rows.flatMap((row) => row.cells)] : [];
   const rangesOf = useTextMarks(find, target.query, texts.filter((text) => /\p{L}|\d{3}/u.test(text)));
-  const canGrow = data?.truncated && limit < MAX_ROWS && !loading;
-  const loadMore = canGrow ? () => setChoice({ ...choice, limit: MAX_ROWS }) : null;
-  useRegisterMore(registerMore, loadMore);
+  useRegisterMore(registerMore, showMore, loading);
   // A sheet may hold no table; a file that has gone gives the same error as text.
   if (error?.status === 404) return html`<${BlocksView} path=${path} target=${target} find=${find} registerMore=${registerMore} />`;
   if (error) return html`<${ReadError} error=${error} />`;
   if (!data) return html`<${Loading} />`;
-  const firstColumn = parseRange(data.rows[0]?.anchor.cell)?.first.column;
   return html`<div class="table-view">
-    <${TableSwitch} data=${data} choice=${{ ...choice, sheet }} onSheet=${(name) => setChoice({ sheet: name, isChosen: true })}
-      onTable=${(table) => setChoice({ sheet, table, isChosen: true })} />
+    <${TableSwitch} data=${data} choice=${choice} onSheet=${showSheet} onTable=${showTable} />
     ${anchor.part && target.quote && html`<${Message} kind="info"><p><strong><bdi>${visibleText(anchor.part, true)}</bdi></strong>
       ${' '}<bdi>${visibleText(target.quote)}</bdi></p><//>`}
     ${data.warnings?.map((warning) => html`<${Message} key=${warning} kind="warning" text=${warning} />`)}
+    ${showEarlier && html`<${LoadMore} icon="up" text="rows_earlier" onClick=${showEarlier} />`}
     <table class="data-table"><caption class="visually-hidden">${visibleText(data.name || path.split('/').pop(), true)}</caption>
-      <thead><tr><th scope="col" class="row-place"><span class="visually-hidden">${t('row')}</span></th>
-        ${data.columns.map((column, index) => html`<th scope="col" key=${index}>${firstColumn && html`<span class="column-letter" aria-hidden="true">${columnName(firstColumn + index)}</span>`}<${Marked} text=${column.name} ranges=${rangesOf(column.name)} oneLine /></th>`)}</tr></thead>
+      <${TableHead} data=${data} rangesOf=${rangesOf} />
       <${Rows} data=${data} target=${target} rangesOf=${rangesOf} /></table>
-    <p class="muted">${t('rows_of', { shown: formatNumber(data.rows.length), total: formatNumber(data.total_rows) })}
-      ${data.rows.length >= MAX_ROWS && ` ${t('rows_limit')}`}</p>
-    ${loadMore && html`<${Button} onClick=${loadMore}>${t('load_more')}<//>`}
+    <p class="muted">${rowsText(data, choice.offset)}</p>
+    ${showMore && html`<${LoadMore} onClick=${showMore} />`}
+    ${showLater && html`<${LoadMore} icon="down" text="rows_later" onClick=${showLater} />`}
   </div>`;
 }

@@ -26,6 +26,10 @@ function matchesAnchor(block, anchor) {
   return true;
 }
 
+/** True if the target names a place or a passage, which a block may hold. */
+const hasPlace = (anchor) => ['page', 'member', 'part', 'sheet', 'line_start'].some((name) => anchor[name] !== undefined);
+const isPlaced = ({ anchor, quote }) => Boolean(quote) || hasPlace(anchor);
+
 /** The index of the block that holds the passage of the target, or -1. */
 function findTargetBlock(blocks, { anchor, quote }) {
   const start = normal(quote || '').slice(0, 50);
@@ -36,8 +40,7 @@ function findTargetBlock(blocks, { anchor, quote }) {
     const partly = blocks.findIndex((block) => inPlace(block) && normal(block.text).length > 8 && start.startsWith(normal(block.text).slice(0, 50)));
     if (partly >= 0) return partly;
   }
-  const hasPlace = ['page', 'member', 'part', 'sheet', 'line_start'].some((name) => anchor[name] !== undefined);
-  return hasPlace ? blocks.findIndex((block) => inPlace(block) && Object.keys(block.anchor || {}).length > 0) : -1;
+  return hasPlace(anchor) ? blocks.findIndex((block) => inPlace(block) && Object.keys(block.anchor || {}).length > 0) : -1;
 }
 
 /** Reads the next part. A block that was cut at the end is left to the next part, so that blocks stay whole. */
@@ -70,12 +73,17 @@ function useReads(start, deps) {
   };
 }
 
-/** The blocks of a file: the first part, parts up to the target, and further parts on demand. */
+/** The blocks of a file: the first part, parts up to the target, also to one that changes, and further parts on demand. */
 function useBlocks(path, target, page) {
   const [state, setState] = useState({ blocks: [], next: 0, loading: true, error: null, problems: [] });
+  const targetRef = useRef(target);
+  targetRef.current = target;
+  const soughtRef = useRef(null);
+  const key = JSON.stringify([path, page, target.anchor, target.quote]);
   const load = async (old, wantsTarget) => {
     const signal = begin(old.next);
     if (!signal) return;
+    if (wantsTarget) soughtRef.current = key;
     let next = { ...old, loading: true };
     setState(next);
     try {
@@ -83,14 +91,20 @@ function useBlocks(path, target, page) {
         const part = await readBlocks(path, next.next, page, signal);
         next = { ...next, blocks: [...next.blocks, ...part.blocks], next: part.next, problems: [...new Set([...next.problems, ...part.problems])] };
         setState(next);
-        if (findTargetBlock(next.blocks, target) >= 0) break;
+        // The target may have changed since the reading began.
+        if (findTargetBlock(next.blocks, targetRef.current) >= 0) break;
       }
       setState({ ...next, loading: false });
     } catch (error) {
       if (!isAbort(error)) setState({ ...next, loading: false, next: null, error });
     }
   };
-  const begin = useReads(() => load({ blocks: [], next: 0, error: null, problems: [] }, Boolean(target.quote || Object.keys(target.anchor).length)), [path, page]);
+  const begin = useReads(() => load({ blocks: [], next: 0, error: null, problems: [] }, isPlaced(target)), [path, page]);
+  useEffect(() => {
+    // Each target is looked for once, within the limit of parts. While parts are being read, it waits for their end.
+    if (state.loading || state.next === null || soughtRef.current === key || !isPlaced(target)) return;
+    if (findTargetBlock(state.blocks, target) < 0) load(state, true);
+  }, [key, state.loading]);
   const loadMore = state.next !== null && !state.loading ? () => load(state, false) : null;
   return [state, loadMore];
 }
@@ -101,10 +115,23 @@ export function useTextMarks(find, query, texts) {
   return find ? (text) => findRanges(text, find) : marksOf;
 }
 
+/** What stands for loading more while a part is on its way: its matches are waited for. */
+export const waitForPart = () => {};
+
 /** Tells the preview that more can be loaded, for its scrolling and its "next match". */
-export function useRegisterMore(registerMore, loadMore) {
-  useEffect(() => registerMore(loadMore), [loadMore]);
+export function useRegisterMore(registerMore, loadMore, isLoading) {
+  const more = loadMore || (isLoading ? waitForPart : null);
+  useEffect(() => registerMore(more), [more, registerMore]);
   useEffect(() => () => registerMore(null), []);
+}
+
+/** A button that loads more. It is gone while it works, so the focus moves to the content around it. */
+export function LoadMore({ onClick, icon, text = 'load_more' }) {
+  const load = () => {
+    document.getElementById('preview')?.focus({ preventScroll: true });
+    onClick();
+  };
+  return html`<${Button} icon=${icon} onClick=${load}>${t(text)}<//>`;
 }
 
 /** The lines of a text with their positions in it. */
@@ -117,10 +144,6 @@ function linesOf(text) {
   });
 }
 
-function TextLine({ text, ranges }) {
-  return html`<${Marked} text=${text} ranges=${ranges} />`;
-}
-
 function TableBlock({ text, ranges }) {
   const rows = linesOf(text).map((line) => {
     let at = line.start;
@@ -131,7 +154,7 @@ function TableBlock({ text, ranges }) {
     });
   });
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label=${t('table')}><table><tbody>
-    ${rows.map((cells, row) => html`<tr key=${row}>${cells.map((cell, column) => html`<td key=${column}><${TextLine} ...${cell} /></td>`)}</tr>`)}
+    ${rows.map((cells, row) => html`<tr key=${row}>${cells.map((cell, column) => html`<td key=${column}><${Marked} ...${cell} /></td>`)}</tr>`)}
   </tbody></table></div>`;
 }
 
@@ -145,7 +168,7 @@ function MetadataValue({ name, text, ranges }) {
     return html`<span title=${text}>${ranges.length ? html`<mark>${time}</mark>` : time}</span>`;
   }
   const [, person, address] = (name === 'From' && SENDER.exec(text)) || [];
-  const line = html`<${TextLine} text=${text} ranges=${ranges} />`;
+  const line = html`<${Marked} text=${text} ranges=${ranges} />`;
   if (!address) return line;
   return html`<${Link} path="/ui/" params=${{ q: `from:"${person || address}"` }} title=${t('mails_from', { name: visibleText(person || address, true) })}>${line}<//>`;
 }
@@ -164,23 +187,23 @@ function MetadataBlock({ text, ranges }) {
 /** A text with an empty element where the passage of the target begins, to which the preview scrolls in a long block. */
 function TargetText({ text, ranges, quote }) {
   const at = Math.max(0, text.indexOf(quote.trim().split('\n')[0].slice(0, 50)));
-  return html`<${TextLine} text=${text.slice(0, at)} ranges=${sliceRanges(ranges, 0, at)} /><span data-target=""></span>
-    <${TextLine} text=${text.slice(at)} ranges=${sliceRanges(ranges, at, text.length)} />`;
+  return html`<${Marked} text=${text.slice(0, at)} ranges=${sliceRanges(ranges, 0, at)} /><span data-target=""></span>
+    <${Marked} text=${text.slice(at)} ranges=${sliceRanges(ranges, at, text.length)} />`;
 }
 
 function Block({ block, ranges, target, level }) {
   const isTarget = Boolean(target);
   const content = { text: block.text, ranges };
   const attributes = { class: `block${isTarget ? ' target' : ''}`, 'data-target': isTarget ? '' : undefined };
-  if (level) return html`<div ...${attributes} role="heading" aria-level=${level}><span class=${`doc-heading doc-heading-${level}`}><${TextLine} ...${content} /></span></div>`;
+  if (level) return html`<div ...${attributes} role="heading" aria-level=${level}><span class=${`doc-heading doc-heading-${level}`}><${Marked} ...${content} /></span></div>`;
   switch (block.kind) {
     case 'Table': return html`<div ...${attributes}><${TableBlock} ...${content} /></div>`;
     case 'Metadata': return html`<div ...${attributes}><${MetadataBlock} ...${content} /></div>`;
-    case 'Code': return html`<pre ...${attributes}><code><${TextLine} ...${content} /></code></pre>`;
-    case 'ListItem': return html`<p ...${attributes}><span class="bullet" aria-hidden="true">•</span><${TextLine} ...${content} /></p>`;
+    case 'Code': return html`<pre ...${attributes}><code><${Marked} ...${content} /></code></pre>`;
+    case 'ListItem': return html`<p ...${attributes}><span class="bullet" aria-hidden="true">•</span><${Marked} ...${content} /></p>`;
     default: return isTarget && target.quote && block.text.length > LONG_BLOCK
       ? html`<p class=${attributes.class}><${TargetText} ...${content} quote=${target.quote} /></p>`
-      : html`<p ...${attributes}><${TextLine} ...${content} /></p>`;
+      : html`<p ...${attributes}><${Marked} ...${content} /></p>`;
   }
 }
 
@@ -208,14 +231,14 @@ function BlockList({ blocks, target, rangesOf }) {
 export function BlocksView({ path, page, target, find, registerMore, notice }) {
   const [state, loadMore] = useBlocks(path, target, page);
   const rangesOf = useTextMarks(find, target.query, state.blocks.map((block) => block.text));
-  useRegisterMore(registerMore, loadMore);
+  useRegisterMore(registerMore, loadMore, state.loading);
   return html`<div class="document">
     ${state.error ? html`<${ReadError} error=${state.error} />` : !state.loading && notice}
     ${state.problems.map((problem) => html`<${Message} key=${problem} kind="warning" text=${problem} />`)}
     <${BlockList} blocks=${state.blocks} target=${target} rangesOf=${rangesOf} />
     ${!state.loading && !state.error && !state.blocks.length && html`<p class="muted">${t('no_text')}</p>`}
     ${state.loading && html`<${Loading} />`}
-    ${loadMore && html`<${Button} onClick=${loadMore}>${t('load_more')}<//>`}
+    ${loadMore && html`<${LoadMore} onClick=${loadMore} />`}
   </div>`;
 }
 
@@ -269,22 +292,22 @@ function LinesView({ path, target, find, registerMore }) {
   const { anchor, query } = target;
   const { lines, first, loading, error, loadMore, loadBefore } = useLines(path, anchor.line_start || 1);
   const rangesOf = useTextMarks(find, query, lines);
-  useRegisterMore(registerMore, loadMore);
+  useRegisterMore(registerMore, loadMore, loading);
   if (error && !lines.length) {
     // A file that has no lines of its own (the daemon says so) is still readable as blocks.
     return error.status === 400 ? html`<${BlocksView} path=${path} target=${target} find=${find} registerMore=${registerMore} />` : html`<${ReadError} error=${error} />`;
   }
   const isTarget = (number) => number >= anchor.line_start && number <= (anchor.line_end || anchor.line_start);
   return html`<div class="document-lines">
-    ${loadBefore && html`<${Button} icon="up" onClick=${loadBefore}>${t('load_earlier')}<//>`}
+    ${loadBefore && html`<${LoadMore} icon="up" text="load_earlier" onClick=${loadBefore} />`}
     <ol class="lines" start=${first}>${lines.map((line, index) => {
       const number = first + index;
       return html`<li key=${number} class=${isTarget(number) ? 'line target' : 'line'} data-target=${number === anchor.line_start ? '' : undefined}>
-        <span class="line-number" aria-hidden="true">${number}</span><code><${TextLine} text=${line} ranges=${rangesOf(line)} /></code></li>`;
+        <span class="line-number" aria-hidden="true">${number}</span><code><${Marked} text=${line} ranges=${rangesOf(line)} /></code></li>`;
     })}</ol>
     ${error && html`<${ReadError} error=${error} />`}
     ${loading && html`<${Loading} />`}
-    ${loadMore && html`<${Button} onClick=${loadMore}>${t('load_more')}<//>`}
+    ${loadMore && html`<${LoadMore} onClick=${loadMore} />`}
   </div>`;
 }
 

@@ -27,7 +27,7 @@ function typesOf(schema) {
 }
 
 /** The value of a request for what was typed; `undefined` leaves the field out. */
-export function requestValue(schema, typed) {
+function requestValue(schema, typed) {
   if (typed === undefined || typed === '') return undefined;
   if (schema.anyOf) return requestObject(mergedObject(schema), typed);
   const types = typesOf(schema);

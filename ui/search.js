@@ -119,14 +119,16 @@ function ResultPane({ search, selection, panes, actions, searches, status, navig
     { icon: 'info', label: t('why_toggle'), text: t('why'), pressed: panes.whyOpen, onClick: panes.toggleWhy },
     panes.isWide && { icon: 'text', label: t('preview_toggle'), text: t('preview_label'), pressed: panes.previewOpen, onClick: panes.togglePreview },
   ].filter(Boolean);
+  // On a narrow page, the preview covers the list and takes the focus.
+  const show = panes.isWide ? panes.showPreview : actions.openPreview;
   const onSelect = (index, { window, open } = {}) => {
     selection.select(index, window);
-    if (open) panes.showPreview();
+    if (open) show();
   };
   const onQuote = (quote) => {
     if (!state.hits[quote.hit - 1]) return;
     selection.selectQuote(quote);
-    panes.showPreview();
+    show();
   };
   const header = html`<${ResultHeader} state=${state} request=${request} searches=${searches} status=${status} pathOf=${pathOf}
     onQuote=${onQuote} navigate=${navigate} retry=${retry} />`;

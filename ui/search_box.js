@@ -1,8 +1,15 @@
 /** The search box with its completions. */
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { t } from './i18n.js';
+import { hasText, t } from './i18n.js';
 import { Button, Icon, focusAll, visibleText } from './components.js';
 import { useCompletions } from './search_requests.js';
+
+/** What an operator means in the language of the page, or how many files have a value. */
+function detailOf({ kind, label, detail }) {
+  const name = label.slice(0, -1);
+  const key = `operator_${name === 'from' ? 'author' : name}`;
+  return kind === 'operator' && hasText(key) ? t(key) : visibleText(detail || '', true);
+}
 
 function CompletionList({ completions, active, onPick }) {
   return html`<ul class="completions" id="completions" role="listbox" aria-label=${t('completions_label')}>
@@ -10,7 +17,7 @@ function CompletionList({ completions, active, onPick }) {
       aria-selected=${String(index === active)} onMouseDown=${(event) => { event.preventDefault(); onPick(item); }}>
       <span class=${`completion-kind completion-${item.kind}`}>${t(`completion_${item.kind}`)}</span>
       <bdi class="completion-label">${visibleText(item.label, true)}</bdi>
-      <span class="completion-detail"><bdi>${visibleText(item.detail || '', true)}</bdi></span></li>`)}</ul>`;
+      <span class="completion-detail"><bdi>${detailOf(item)}</bdi></span></li>`)}</ul>`;
 }
 
 /** The completions of the text, the active one, and the keys that move and use it. Index -1 is the text as it was typed. */
@@ -28,7 +35,7 @@ function useCompletionList(query, inputRef) {
   };
   const update = (text, cursor, all) => {
     setActive(-1);
-    if (text || all) ask(text, cursor, !all);
+    if (text || all) ask(text, cursor);
     else hide();
   };
   /** True if the key belongs to the list. */

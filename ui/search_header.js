@@ -14,13 +14,13 @@ const MAX_NAME_WORDS = 3;
 const FILE_NAME = /^[^\s/:@"-][^\s/:@"]*\.\p{L}[\p{L}\d]{0,9}$/u;
 
 /** "50 of 117 files", told to screen readers when it changes. */
-function ResultCount({ state, counts, isOld, request }) {
+function ResultCount({ state, counts, isOld, request, sort }) {
   const isStart = request.source === 'recent';
   const total = isStart ? null : state.total ?? counts?.total ?? null;
   let text = isStart ? '' : tn('count_files', state.hits.length);
   if (state.loading && !state.hits.length) text = t('loading');
   else if (total !== null && total > state.hits.length) {
-    text = t('count_of', { shown: formatNumber(state.hits.length), total: formatNumber(total) });
+    text = tn('count_of', total, { shown: formatNumber(state.hits.length) });
   }
   else if (total === null && !isStart && !state.done) text = t('count_first', { shown: formatNumber(state.hits.length) });
   // Meaning finds files without any of the words, and the filters count those with words.
@@ -29,12 +29,13 @@ function ResultCount({ state, counts, isOld, request }) {
   if (withWords) text += `, ${t('count_with_words', { count: formatNumber(withWords) })}`;
   return html`<p class="result-count"><span aria-live="polite">${text}</span>
     ${state.wordsOnly && !isStart && html` <span class="latency">${t('count_words_only')}</span>`}
+    ${!state.done && sort !== 'relevance' && html` <span class="latency">${t('count_sorted')}</span>`}
     ${state.latency !== null && html` <span class="latency">${t('latency', { ms: formatNumber(state.latency, state.latency < 10 ? 1 : 0) })}</span>`}</p>`;
 }
 
 export function Toolbar({ state, counts, isOld, request, sort, setParams, toggles, onHistory }) {
   return html`<div class="result-toolbar">
-    <${ResultCount} state=${state} counts=${counts} isOld=${isOld} request=${request} />
+    <${ResultCount} state=${state} counts=${counts} isOld=${isOld} request=${request} sort=${sort} />
     <label class="sort"><span>${t('sort')}</span>
       <select value=${sort} onChange=${(event) => setParams({ sort: event.target.value === 'relevance' ? '' : event.target.value })}>
         ${SORT_NAMES.map((name) => html`<option key=${name} value=${name}>${t(`sort_${name}`)}</option>`)}</select></label>

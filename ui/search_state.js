@@ -54,7 +54,8 @@ function useSelectedIndex(hits, resultKey, params, autoSelect) {
   const [moved, setMoved] = useState(false);
   useEffect(() => {
     // Typing, asking and sorting remove `hit` from the address; it is there after a reload or "back".
-    const hit = hits[Math.min(Number(params.hit || 1) - 1, hits.length - 1)];
+    // A place beyond the hits that are loaded selects none of them, because another hit would be the wrong one.
+    const hit = hits[Number(params.hit || 1) - 1];
     setSelectedKey(hit && (autoSelect || params.hit) ? hitKey(hit) : null);
     setMoved(false);
   }, [resultKey]);

@@ -7,8 +7,9 @@ import {
 } from './components.js';
 import {
   Badge, Command, ConfirmDialog, DataTable, Disclosure, Facts, Field, LoadState, PathText, Section, Select, SentenceWithCommands, TextField, languageName,
+  useHeadingFocus,
 } from './components_views.js';
-import { FolderCheck, FolderChooser, usePatterns, useSettings } from './folder_chooser.js';
+import { FolderCheck, FolderChooser, PatternError, usePatterns, useSettings } from './folder_chooser.js';
 import { useAction, useGet } from './hooks.js';
 import { THEMES, setTheme, theme } from './theme.js';
 
@@ -41,17 +42,20 @@ function FoldersPart({ session, params, navigate }) {
   const roots = useGet('/v1/roots');
   const settings = useSettings(session);
   const [adding, setAdding] = useState(false);
+  const [headingRef, expectRemoval] = useHeadingFocus(roots.data);
   const list = roots.data?.roots || [];
-  return html`<${Section} title=${t('settings_folders')} actions=${session.owner && html`<${Button} icon="plus" variant="primary" onClick=${() => setAdding(true)}>${t('folder_add')}<//>`}>
+  return html`<${Section} title=${t('settings_folders')} headingRef=${headingRef}
+    actions=${session.owner && html`<${Button} icon="plus" variant="primary" onClick=${() => setAdding(true)}>${t('folder_add')}<//>`}>
     <${LoadState} request=${roots} />
     ${session.folders && html`<p class="muted">${t('scoped_explain')}</p>`}
     ${roots.data && list.length === 0 && html`<p>${t('no_folders_yet')}</p>`}
-    <ul class="folder-cards">${list.map((root, index) => html`<${RootCard} key=${root.path} root=${root} open=${params?.show === 'left_out' && index < SHOWN_CHECKS} owner=${session.owner} settings=${settings} onChange=${roots.reload} />`)}</ul>
+    <ul class="folder-cards">${list.map((root, index) => html`<${RootCard} key=${root.path} root=${root}
+      open=${params?.show === 'left_out' && index < SHOWN_CHECKS} owner=${session.owner} settings=${settings} onRemoved=${() => { expectRemoval(); roots.reload(); }} />`)}</ul>
     ${adding && html`<${AddFolderDialog} settings=${settings} navigate=${navigate} onClose=${() => { setAdding(false); roots.reload(); }} />`}
   <//>`;
 }
 
-function RootCard({ root, open, owner, settings, onChange }) {
+function RootCard({ root, open, owner, settings, onRemoved }) {
   const [removing, setRemoving] = useState(false);
   const { run, busy, error } = useAction();
   const index = () => run(async () => { await post('/v1/index/start', { root: root.path }); toast(t('folder_started')); });
@@ -63,7 +67,7 @@ function RootCard({ root, open, owner, settings, onChange }) {
     ${root.problem && html`<p class="muted">${visibleText(root.problem)}</p>`}
     ${owner && settings.data && html`<${Disclosure} title=${t('folder_left_out')} open=${open}>${() => html`<${RootPatterns} root=${root} settings=${settings} />`}<//>`}
     ${removing && html`<${ConfirmDialog} title=${t('folder_remove_title')} confirmLabel=${t('remove')} onClose=${() => setRemoving(false)}
-      action=${async () => { await post('/v1/roots/remove', { path: root.path }); onChange(); }}>
+      action=${async () => { await post('/v1/roots/remove', { path: root.path }); onRemoved(); }}>
       <p><${PathText} path=${root.path} /></p><p>${t('folder_remove_explain')}</p><//>`}</li>`;
 }
 
@@ -71,7 +75,7 @@ function RootPatterns({ root, settings }) {
   const { saved, patterns, setPatterns, changed, save, editable } = usePatterns(settings);
   const { run, busy, error } = useAction();
   return html`<${FolderCheck} path=${root.path} patterns=${patterns} onPatterns=${setPatterns} saved=${saved} />
-    ${error && html`<${Message} error=${error} actions=${error.field === 'value_before' && html`<${Button} onClick=${settings.reload}>${t('setting_reload')}<//>`} />`}
+    <${PatternError} error=${error} settings=${settings} />
     ${editable ? html`<div class="button-row"><${Button} variant="primary" disabled=${busy || !changed} onClick=${() => run(async () => { await save(); toast(t('saved')); })}>
       ${t('ignore_save')}<//><span class="hint">${t('ignore_save_explain')}</span></div>` : html`<p class="hint">${t('setting_not_editable')}</p>`}`;
 }
@@ -89,7 +93,7 @@ function AddFolderDialog({ settings, onClose, navigate }) {
   return html`<${Dialog} title=${t('folder_add')} onClose=${onClose} class="wide-dialog">
     ${!path && html`<${FolderChooser} onChoose=${setPath} chooseLabel=${t('setup_choose')} autofocus />`}
     ${path && html`<p><strong><${PathText} path=${path} /></strong></p><${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} />
-      <${Message} error=${error} />
+      <${PatternError} error=${error} settings=${settings} />
       <div class="button-row"><${Button} icon="left" onClick=${() => setPath(null)}>${t('back')}<//>
         <${Button} variant="primary" disabled=${busy} onClick=${start}>${t('folder_index')}<//></div>`}<//>`;
 }
@@ -124,7 +128,7 @@ function ModelCard({ model, current }) {
       [t('model_quality'), model.quality?.length > 0 && model.quality.map((quality) => html`<p key=${quality.benchmark}>${formatNumber(quality.score)}${' '}
         <span class="muted">${visibleText(quality.benchmark)} (${visibleText(quality.source)})</span></p>`)],
       [t('model_checksums'), word('checksums', model.checksums)],
-      [t('model_cost'), visibleText(model.cost)],
+      [t('model_cost'), model.chunks_to_embed > 0 && tn('model_passages', model.chunks_to_embed)],
     ].filter(([, value]) => value !== false)} />
     ${!inUse && model.command && html`<${Command} text=${model.command} />`}</article>`;
 }
@@ -182,7 +186,14 @@ function KeysPart() {
   const keys = useGet('/v1/keys');
   const [revoking, setRevoking] = useState(null);
   const [created, setCreated] = useState(null);
-  return html`<${Section} title=${t('settings_keys')}>
+  const [headingRef, expectRemoval] = useHeadingFocus(keys.data);
+  const revoke = async () => {
+    await post('/v1/keys/revoke', { name: revoking.name });
+    setCreated((key) => (key?.name === revoking.name ? null : key));
+    expectRemoval();
+    keys.reload();
+  };
+  return html`<${Section} title=${t('settings_keys')} headingRef=${headingRef}>
     <p class="hint">${t('keys_explain')}</p>
     <${LoadState} request=${keys} />
     ${created && html`<${Message} kind="success" onClose=${() => setCreated(null)}><p>${t('key_created', { name: visibleText(created.name) })}</p>
@@ -197,7 +208,7 @@ function KeysPart() {
       { name: 'revoke', title: t('column_action'), cell: (key) => html`<${Button} variant="danger" onClick=${() => setRevoking(key)}>${t('key_revoke')}<//>` },
     ]} />
     ${revoking && html`<${ConfirmDialog} title=${t('key_revoke_title', { name: visibleText(revoking.name, true) })} confirmLabel=${t('key_revoke')}
-      onClose=${() => setRevoking(null)} action=${async () => { await post('/v1/keys/revoke', { name: revoking.name }); setCreated((key) => (key?.name === revoking.name ? null : key)); keys.reload(); }}><p>${t('key_revoke_explain')}</p><//>`}
+      onClose=${() => setRevoking(null)} action=${revoke}><p>${t('key_revoke_explain')}</p><//>`}
     <${NewKeyForm} onCreated=${(key) => { setCreated(key); keys.reload(); }} />
   <//>`;
 }

@@ -1,20 +1,25 @@
 /** The first run: choose folders, see what would be left out, start indexing, and search as soon as the first words are there. */
 import { html, useState, useEffect } from './vendor/preact-htm.js';
-import { events, post } from './api.js';
+import { events, get, post } from './api.js';
 import { t, tn } from './i18n.js';
 import { Button, Form, Icon, Message, formatNumber, visibleText } from './components.js';
 import {
   Command, JobProgress, LoadState, PathText, Section, SentenceWithCommands, StateTag, TextField, languageName,
 } from './components_views.js';
-import { FolderChooser, FolderCheck, usePatterns, useSettings } from './folder_chooser.js';
-import { useAction, useGet } from './hooks.js';
+import { FolderChooser, FolderCheck, PatternError, usePatterns, useSettings } from './folder_chooser.js';
+import { useAction, useLoad } from './hooks.js';
 import { useLiveStatus } from './status.js';
 
+/** How often the model that fits is asked for while files are read: their languages become known by and by. */
+const MODELS_INTERVAL_MS = 20000;
+
 /** The view at `/ui/setup`. */
-export function SetupView({ session, navigate, status }) {
+export function SetupView({ session, navigate, status: firstStatus }) {
+  const { status } = useLiveStatus(firstStatus);
   const [folders, setFolders] = useState([]);
   const [jobs, setJobs] = useState([]);
-  const { patterns, setPatterns, changed, save } = usePatterns(useSettings(session));
+  const settings = useSettings(session);
+  const { patterns, setPatterns, changed, save } = usePatterns(settings);
   const addFolder = (path) => setFolders((old) => (old.includes(path) ? old : [...old, path]));
   const { run, busy, error } = useAction();
   const start = () => run(async () => {
@@ -34,9 +39,9 @@ export function SetupView({ session, navigate, status }) {
           <${Button} icon="close" onClick=${() => setFolders((old) => old.filter((folder) => folder !== path))}>${t('setup_drop')}<//></div>
         <${FolderCheck} path=${path} patterns=${patterns} onPatterns=${setPatterns} /></li>`)}</ul>
     <//>
-    <${ModelSection} />
+    <${ModelSection} status=${status} />
     <${Section} title=${t('setup_step_start')}>
-      <${Message} error=${error} />
+      <${PatternError} error=${error} settings=${settings} />
       ${jobs.length === 0 && html`<p class="muted">${t('setup_start_explain')}</p>`}
       <div class="button-row"><${Button} variant="primary" icon="play" disabled=${busy || folders.length === 0} onClick=${start}>
         ${folders.length ? tn('setup_start', folders.length) : t('setup_start_none')}<//></div>
@@ -46,8 +51,14 @@ export function SetupView({ session, navigate, status }) {
   </div>`;
 }
 
-function ModelSection() {
-  const models = useGet('/v1/models');
+function ModelSection({ status }) {
+  const hasFiles = status?.coverage.indexed > 0;
+  const isRunning = status?.running_jobs.length > 0;
+  const models = useLoad((options) => get('/v1/models', null, options), [hasFiles, isRunning]);
+  useEffect(() => {
+    const timer = isRunning && setInterval(models.reload, MODELS_INTERVAL_MS);
+    return () => clearInterval(timer);
+  }, [isRunning]);
   const suggestion = models.data?.suggestion;
   const languages = Object.keys(models.data?.languages || {}).map(languageName).join(', ');
   return html`<${Section} title=${t('setup_step_model')}>
@@ -80,16 +91,17 @@ function StartedJob({ id }) {
 }
 
 /** The search box that appears as soon as one file can be searched. */
-function FirstSearch({ status: first, navigate, started }) {
-  const { status } = useLiveStatus(first);
+function FirstSearch({ status, navigate, started }) {
   const [query, setQuery] = useState('');
   const indexed = status?.coverage.indexed || 0;
   const search = () => {
     if (query.trim()) navigate('/ui/', { q: query.trim() });
   };
-  return html`<div aria-live="polite">${indexed > 0 && html`<${Section} title=${started ? t('setup_ready_now') : t('setup_ready')} class="panel-accent">
-    <p>${t('coverage_sentence', { indexed: formatNumber(indexed), found: formatNumber(status.coverage.found) })}</p>
+  const title = indexed > 0 && t(started ? 'setup_ready_now' : 'setup_ready');
+  // Only the sentence is told to screen readers, and once: the numbers change all the time.
+  return html`<div role="status" class="visually-hidden">${title}</div>${title && html`<${Section} title=${title} class="panel-accent">
+    <p>${tn('coverage_sentence', status.coverage.found, { indexed: formatNumber(indexed) })}</p>
     <${Form} class="inline-form" onSubmit=${search}>
       <${TextField} type="search" label=${t('search_label')} placeholder=${t('search_placeholder')} value=${query} onInput=${setQuery} />
-      <${Button} type="submit" variant="primary" disabled=${!query.trim()}>${t('nav_search')}<//><//><//>`}</div>`;
+      <${Button} type="submit" variant="primary" disabled=${!query.trim()}>${t('nav_search')}<//><//><//>`}`;
 }

@@ -18,7 +18,7 @@ export function useLiveStatus(first) {
   const [live, setLive] = useState({ status: first && !first.error ? first : null, error: null });
   useEffect(() => events('/v1/status/events', (data) => {
     if (data?.coverage) setLive({ status: data, error: null });
-  }, (error) => setLive((old) => ({ ...old, error })), ['status']), []);
+  }, (error) => setLive((old) => ({ ...old, error }))), []);
   return live;
 }
 
@@ -28,7 +28,7 @@ export function StatusView({ session, navigate, openPreview, params, status: fir
   const shown = status || (firstStatus?.coverage ? firstStatus : null);
   const mayIndex = session.right !== 'read';
   return html`<div class="page"><h1>${t('nav_status')}</h1>
-    ${error && html`<${Message} kind="warning" error=${error}><p>${t('status_not_live')}</p><//>`}
+    ${error && html`<${Message} kind="warning" error=${error} />`}
     ${!shown && !error && html`<${Loading} />`}
     ${shown && html`
       <${Problems} status=${shown} />
@@ -55,7 +55,7 @@ function CoverageSection({ status, owner, mayIndex, showReasons, openPreview }) 
   const share = coverage.found ? coverage.indexed / coverage.found : 0;
   return html`<${Section} title=${t('coverage')}>
     <p class="coverage-headline"><strong>${formatNumber(Math.floor(share * 1000) / 10, 1)} %</strong>
-      <span>${t('coverage_sentence', { indexed: formatNumber(coverage.indexed), found: formatNumber(coverage.found) })}</span></p>
+      <span>${tn('coverage_sentence', coverage.found, { indexed: formatNumber(coverage.indexed) })}</span></p>
     <div class="stacked-bar" aria-hidden="true">${COVERAGE_PARTS.filter((part) => coverage[part] > 0).map((part) => html`<span key=${part}
       class=${`part-${part}`} style=${{ flexGrow: coverage[part] }}></span>`)}</div>
     <ul class="legend">${COVERAGE_PARTS.map((part) => html`<li key=${part}><span class=${`swatch part-${part}`} aria-hidden="true"></span>
@@ -105,10 +105,16 @@ function FileList({ query, label, openPreview, mayIndex }) {
     setFiles((old) => [...old, ...answer.files]);
   }), [files.length]);
   useEffect(() => { more(); }, []);
+  const isLast = total <= files.length + FILES_PER_PAGE;
+  const onMore = ({ currentTarget }) => {
+    // The button goes with the last part, so the focus moves to the table.
+    if (isLast) currentTarget.closest('.disclosure').querySelector('.table-region')?.focus();
+    if (!busy) more();
+  };
   return html`<${FileTable} files=${files} label=${label} openPreview=${openPreview} mayIndex=${mayIndex} />
     ${error && html`<${Message} error=${error} actions=${html`<${Button} onClick=${more}>${t('try_again')}<//>`} />`}
-    <div class="button-row"><span role="status" class="muted">${busy ? t('loading') : total !== null && t('count_of', { shown: formatNumber(files.length), total: formatNumber(total) })}</span>
-      ${total > files.length && html`<${Button} disabled=${busy} onClick=${more}>${t('load_more')}<//>`}</div>`;
+    <div class="button-row"><span role="status" class="muted">${busy ? t('loading') : total !== null && tn('count_of', total, { shown: formatNumber(files.length) })}</span>
+      ${total > files.length && html`<${Button} onClick=${onMore}>${t('load_more')}<//>`}</div>`;
 }
 
 const isRetried = (file) => file.state === 'failed';
@@ -193,7 +199,7 @@ function MissingFileSection({ missing = '', roots, openPreview, mayIndex }) {
     ${answer?.unknown.map((error) => html`<${Message} key=${error.message} kind="warning" error=${error} />`)}
     ${answer?.unknown.length > 0 && html`<p class="muted">${t('missing_rules')} <${FolderRules} /></p>`}
     <div role="status">${answer && (answer.total === 0 ? !answer.unknown.length && (answer.looksFurther ? html`<${Loading} />` : html`<p>${t('missing_unknown')} <${FolderRules} /></p>`)
-      : html`<p class="muted">${t('count_of', { shown: formatNumber(answer.files.length), total: formatNumber(answer.total) })}</p>`)}</div>
+      : html`<p class="muted">${tn('count_of', answer.total, { shown: formatNumber(answer.files.length) })}</p>`)}</div>
     <${FileTable} files=${answer?.files} label=${t('missing_title')} openPreview=${openPreview} mayIndex=${mayIndex} withReason />
   <//></div>`;
 }
@@ -218,7 +224,7 @@ function pauseText(paused) {
 }
 
 /** The folders or files of a job. */
-export function jobPaths(job) {
+function jobPaths(job) {
   const request = job.request || {};
   const paths = request.paths || (request.root ? [request.root] : []);
   return html`${paths.slice(0, 3).map((path) => html`<${PathText} key=${path} path=${path} /> `)}${paths.length > 3 && `+${paths.length - 3}`}`;
@@ -264,8 +270,8 @@ function watchText(watch) {
   if (!watch?.watching) return t('watch_off');
   const parts = [tn('watch_folders', watch.folders)];
   if (watch.missing) parts.push(tn('watch_missing', watch.missing));
-  if (watch.overflows) parts.push(t('watch_overflows', { count: watch.overflows, rescans: watch.rescans }));
-  if (watch.restarts) parts.push(t('watch_restarts', { count: watch.restarts }));
+  if (watch.overflows) parts.push(`${tn('watch_overflows', watch.overflows)}, ${tn('watch_rescans', watch.rescans)}`);
+  if (watch.restarts) parts.push(tn('watch_restarts', watch.restarts));
   return parts.join(' · ');
 }
 

@@ -12,7 +12,7 @@ export function theme() {
 }
 
 /** Marks the document with the chosen theme; `style.css` has the colours for the mark. */
-export function applyTheme() {
+function applyTheme() {
   const root = document.documentElement;
   if (theme() === 'system') delete root.dataset.theme;
   else root.dataset.theme = theme();
