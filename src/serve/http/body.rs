@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::proto::json;
 use crate::serve::http::error_response::ErrorResponse;
-use crate::serve::http::memory_limit::MessageMemory;
+use crate::serve::http::memory_limit::{MessageBudget, MessageMemory};
 use crate::serve::http::state::{HttpState, SharedState};
 use crate::serve::metrics::RejectionReason;
 
@@ -28,9 +28,25 @@ const DRAIN_BYTES: usize = 16 << 20;
 /// Maximum time for discarding an oversized body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Maximum size of the body of a login: a code or a key in JSON has a hundred bytes.
+const MAX_LOGIN_BYTES: usize = 4 << 10;
+
+/// A login must arrive completely within this time.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Reads the whole body and parses it as JSON.
 pub(crate) async fn parse_json<T: DeserializeOwned>(bridge: &HttpState, request: Request) -> Result<T, ErrorResponse> {
     let (bytes, _held) = read_with_timeout(bridge, request).await?;
+    Ok(json::parse_object(&bytes)?)
+}
+
+/// Reads and parses the body of a login. A login needs no key, so that it has limits of its own: it takes nothing of the memory
+/// for the bodies of authenticated callers.
+pub(crate) async fn parse_login<T: DeserializeOwned>(request: Request) -> Result<T, ErrorResponse> {
+    let memory = MessageBudget::with_budgets(MAX_LOGIN_BYTES, 0).hold(MAX_LOGIN_BYTES);
+    let reading = read_body(request, MAX_LOGIN_BYTES, memory);
+    let read = tokio::time::timeout(LOGIN_TIMEOUT, reading).await;
+    let (bytes, _held) = read.map_err(|_| ErrorResponse::request_timeout(LOGIN_TIMEOUT))??;
     Ok(json::parse_object(&bytes)?)
 }
 

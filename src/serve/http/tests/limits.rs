@@ -278,6 +278,18 @@ async fn bodies_over_memory_limit_are_429_with_retry_after() {
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
 }
 
+#[tokio::test]
+async fn login_takes_no_memory_of_other_bodies() {
+    let bed = bed_with(&[], |bridge| {
+        bridge.message_budget = crate::serve::http::memory_limit::MessageBudget::with_budgets(0, 0);
+    })
+    .await;
+    let login = |key: &str| bed.post("/ui/session", json!({"key": key}).to_string());
+    assert_eq!(login("wrong").await.status, 401);
+    assert_eq!(login(&"x".repeat(5_000)).await.status, 413);
+    assert_eq!(bed.post("/v1/ask", question_of(30)).await.status, 429);
+}
+
 // Case D10
 #[tokio::test]
 async fn max_body_bytes_applies_to_every_path() {

@@ -18,7 +18,7 @@ use crate::serve::http::body;
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::state::{CallerExtension, HttpState, Reply, SharedState, json_response};
 use crate::serve::transport::listener::Peer;
-use crate::serve::transport::peer_user::peer_user;
+use crate::serve::transport::peer_user::is_of_other_local_user;
 
 /// Path of the session.
 pub(crate) const PATH: &str = "/ui/session";
@@ -56,7 +56,7 @@ pub(crate) struct SessionInfo {
 /// `POST /ui/session`: opens a session with a code or a key, and sets its cookie.
 pub(crate) async fn open(State(bridge): SharedState, request: Request) -> Reply {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
-    let login: Login = body::parse_json(&bridge, request).await?;
+    let login: Login = body::parse_login(request).await?;
     let opened = match (&login.code, &login.key) {
         (Some(code), None) => open_with_code(&bridge, code, peer).map_err(ErrorResponse::login_refused),
         (None, Some(key)) => open_with_key(&bridge, key),
@@ -84,8 +84,8 @@ pub(crate) async fn open(State(bridge): SharedState, request: Request) -> Reply 
 /// connection of another user is refused.
 fn open_with_code(bridge: &HttpState, code: &str, peer: Peer) -> crate::error::Result<(Session, String)> {
     let own = rustix::process::geteuid().as_raw();
-    let user = peer_user(SocketAddr::new(peer.address, peer.port));
-    if user.is_some_and(|it| it != own && it != 0) {
+    let (client, server) = (SocketAddr::new(peer.address, peer.port), SocketAddr::new(peer.local, bridge.port));
+    if is_of_other_local_user(client, server, own) {
         return Err(Error::new(ErrorCode::PermissionDenied, "the code of `vic ui` is for the user of the daemon")
             .hint("log in with a key"));
     }
