@@ -114,13 +114,16 @@ impl Authenticator {
         }
     }
 
-    /// Returns whether the key still grants this access. If the key table is unreadable for the moment, returns true.
+    /// Returns whether work that runs for this grant may go on: the key still grants the access, or the key table is unreadable
+    /// for the moment.
     pub(crate) fn still_grants(&self, grant: &Grant) -> bool {
-        if grant.holder == Principal::Owner {
-            return true;
-        }
-        let table = self.current_table();
-        table.is_unknown() || table.others.iter().any(|(_, now)| grants_at_least(now, grant))
+        self.grants(grant) || self.current_table().is_unknown()
+    }
+
+    /// Returns whether the key grants this access to a new request.
+    pub(crate) fn grants(&self, grant: &Grant) -> bool {
+        grant.holder == Principal::Owner
+            || self.current_table().others.iter().any(|(_, now)| grants_at_least(now, grant))
     }
 
     /// Returns the contents of the key table, which is read again if the file changed. An unreadable table grants
@@ -330,6 +333,7 @@ mod tests {
         let (table, kept) = (std::fs::read(config.keys_path()).unwrap(), dir.path().join("keys.json~"));
         std::fs::write(config.keys_path(), &table[..table.len() - 3]).unwrap();
         assert!(ring.problem().is_some() && ring.still_grants(&grant), "within the grace period");
+        assert!(!ring.grants(&grant), "a new request");
         ring.current_table().unclear_since = Instant::now().checked_sub(GRACE_PERIOD);
         std::fs::write(config.keys_path(), &table[..table.len() - 4]).unwrap();
         assert!(!ring.still_grants(&grant), "another broken version does not restart the grace period");

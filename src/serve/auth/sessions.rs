@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
@@ -57,13 +57,13 @@ pub(crate) struct Session {
 
 struct StoredSession {
     session: Session,
-    opened: Instant,
-    last_used: Instant,
+    opened: SystemTime,
+    last_used: SystemTime,
 }
 
 struct Code {
     hash: Hash,
-    made: Instant,
+    made: SystemTime,
     desktop: DesktopVariables,
 }
 
@@ -79,11 +79,11 @@ impl Sessions {
     pub(crate) fn make_code(&self, desktop: DesktopVariables) -> Result<String> {
         let code = random_secret()?;
         let mut codes = lock(&self.codes);
-        codes.retain(|it| it.made.elapsed() < CODE_LIFETIME);
+        codes.retain(|it| !is_older(it.made, CODE_LIFETIME));
         if codes.len() >= MAX_CODES {
             codes.remove(0);
         }
-        codes.push(Code { hash: hash(&code), made: Instant::now(), desktop });
+        codes.push(Code { hash: hash(&code), made: SystemTime::now(), desktop });
         Ok(code)
     }
 
@@ -94,7 +94,7 @@ impl Sessions {
     pub(crate) fn open_with_code(&self, code: &str) -> Result<(Session, String)> {
         let wanted = hash(code);
         let mut codes = lock(&self.codes);
-        codes.retain(|it| it.made.elapsed() < CODE_LIFETIME);
+        codes.retain(|it| !is_older(it.made, CODE_LIFETIME));
         let at = codes.iter().position(|it| bool::from(it.hash.ct_eq(&wanted)));
         let Some(at) = at else {
             return Err(Error::new(ErrorCode::PermissionDenied, "the code is not valid: it was used, or is too old")
@@ -117,7 +117,7 @@ impl Sessions {
         {
             end_session(&mut sessions, &oldest);
         }
-        let now = Instant::now();
+        let now = SystemTime::now();
         sessions.insert(hash(&secret), StoredSession { session: session.clone(), opened: now, last_used: now });
         Ok((session, secret))
     }
@@ -125,19 +125,24 @@ impl Sessions {
     /// Returns the session that the cookie of a request identifies. Notes that it was used if a person caused the request
     /// (`is_use`), and not a clock.
     pub(crate) fn find(&self, headers: &HeaderMap, port: u16, is_use: bool) -> Option<Session> {
-        let key = hash(cookie(headers, &cookie_name(port))?);
         let mut sessions = lock(&self.sessions);
         end_idle(&mut sessions);
-        let stored = sessions.get_mut(&key)?;
+        // A server on another port of this host can set a cookie of the same name: the one with the token of the page counts.
+        let token = headers.get(CSRF_HEADER).map(|it| it.as_bytes()).unwrap_or_default();
+        let name = cookie_name(port);
+        let known: Vec<Hash> = cookies(headers, &name).map(hash).filter(|it| sessions.contains_key(it)).collect();
+        let has_token = |it: &&Hash| bool::from(sessions[*it].session.csrf.as_bytes().ct_eq(token));
+        let key = known.iter().find(has_token).or(known.first())?;
+        let stored = sessions.get_mut(key)?;
         if is_use {
-            stored.last_used = Instant::now();
+            stored.last_used = SystemTime::now();
         }
         Some(stored.session.clone())
     }
 
     /// Ends the session of a request.
     pub(crate) fn end(&self, headers: &HeaderMap, port: u16) {
-        if let Some(secret) = cookie(headers, &cookie_name(port)) {
+        for secret in cookies(headers, &cookie_name(port)) {
             end_session(&mut lock(&self.sessions), &hash(secret));
         }
     }
@@ -166,14 +171,21 @@ pub(crate) fn cookie_name(port: u16) -> String {
     format!("vic-session-{port}")
 }
 
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// Returns the values of all cookies of a name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
     let pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    pairs.filter(|(key, _)| *key == name).map(|it| it.1).next()
+    pairs.filter(move |(key, _)| *key == name).map(|it| it.1)
+}
+
+/// Returns whether a time is at least so long ago. The time of the clock counts, because a monotonic one stands still while the
+/// machine sleeps.
+fn is_older(time: SystemTime, age: Duration) -> bool {
+    time.elapsed().is_ok_and(|it| it >= age)
 }
 
 fn end_idle(sessions: &mut HashMap<Hash, StoredSession>) {
-    let is_over = |it: &StoredSession| it.last_used.elapsed() >= IDLE_LIMIT || it.opened.elapsed() >= LIFETIME;
+    let is_over = |it: &StoredSession| is_older(it.last_used, IDLE_LIMIT) || is_older(it.opened, LIFETIME);
     let idle: Vec<Hash> = sessions.iter().filter(|it| is_over(it.1)).map(|it| *it.0).collect();
     idle.iter().for_each(|it| end_session(sessions, it));
 }
@@ -222,11 +234,31 @@ mod tests {
             format!("session={secret}"),
             "vic-session-8765=".into(),
             format!("vic-session-8765={secret}x"),
-            format!("vic-session-8765=wrong; vic-session-8765={secret}"),
         ] {
             assert!(sessions.find(&headers(&cookie), 8765, true).is_none(), "{cookie}");
         }
         assert!(sessions.find(&HeaderMap::new(), 8765, true).is_none());
+    }
+
+    #[test]
+    fn foreign_cookie_of_same_name_hides_no_session() {
+        let sessions = Sessions::default();
+        let (session, secret) = sessions.open(Grant::owner(), None).unwrap();
+        let (_, other) = sessions.open(Grant::owner(), None).unwrap();
+        for foreign in ["wrong", &other] {
+            let mut headers = headers(&format!("vic-session-1={foreign}; vic-session-1={secret}"));
+            headers.insert(CSRF_HEADER, session.csrf.parse().unwrap());
+            assert_eq!(sessions.find(&headers, 1, true).unwrap().csrf, session.csrf, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn time_counts_while_the_machine_sleeps() {
+        let sessions = Sessions::default();
+        let (session, secret) = sessions.open(Grant::owner(), None).unwrap();
+        lock(&sessions.sessions).values_mut().for_each(|it| it.last_used -= IDLE_LIMIT);
+        assert!(sessions.find(&headers(&format!("vic-session-1={secret}")), 1, true).is_none());
+        assert!(session.end.is_cancelled());
     }
 
     #[test]

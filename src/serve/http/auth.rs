@@ -132,7 +132,7 @@ fn check_request(bridge: &HttpState, request: &Request) -> Result<Option<Caller>
 /// Checks a request of the web page: it must carry the token of its session, the key of the session must still be valid, and
 /// the rate is limited.
 fn check_session(bridge: &HttpState, request: &Request, peer: Peer, session: Session) -> Result<Caller, Rejection> {
-    let is_key_valid = bridge.desk.keys.as_ref().is_none_or(|it| it.still_grants(&session.grant));
+    let is_key_valid = bridge.desk.keys.as_ref().is_none_or(|it| it.grants(&session.grant));
     let token = request.headers().get(CSRF_HEADER).map(|it| it.as_bytes()).unwrap_or_default();
     if !is_key_valid || token.is_empty() {
         return Err((RejectionReason::Key, ErrorResponse::no_session()));

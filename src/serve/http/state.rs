@@ -25,6 +25,7 @@ use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
 use crate::serve::http::ui::assets::Assets;
+use crate::serve::http::ui::status_events::OpenStreams;
 
 /// Timeout for receiving a whole body. Enough for the largest body over any connection, while a client that sends single
 /// bytes cannot keep its connection open forever.
@@ -69,6 +70,8 @@ pub(crate) struct HttpState {
     pub(super) page_files: TokenBucket,
     /// Counts requests of the web page.
     pub(super) page_requests: SlidingWindow,
+    /// Counts open streams of the status.
+    pub(super) status_streams: Arc<OpenStreams>,
     /// Number of the TCP port, which is part of the name of session cookies.
     pub(super) port: u16,
     /// The settings, for the key table.
@@ -129,6 +132,7 @@ impl HttpState {
             assets: Assets::new(page),
             page_files: TokenBucket::new(PAGE_FILES_PER_SECOND, PAGE_FILE_BURST),
             page_requests: SlidingWindow::new(PAGE_REQUESTS_PER_MINUTE),
+            status_streams: Arc::default(),
             port,
             config: config.clone(),
             public_status: PublicStatusCache::default(),
