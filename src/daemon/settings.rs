@@ -1,10 +1,12 @@
 //! The settings as the web page shows and changes them, in `config.toml`.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::config::{self, Origin, Setting};
 use crate::error::{Error, ErrorCode, Result};
+use crate::files::Rules;
+use crate::index::Index;
 use crate::model::{PrivacyMode, SettingChange, SettingEntry, SettingList};
 
 /// Settings that the web page may change: none that lets data leave the machine, names a program, a path or a server, or
@@ -30,12 +32,15 @@ const EDITABLE: &[&str] = &[
     "VIC_LOG_LEVEL",
 ];
 
-/// The settings with which the daemon started, and the file that holds them.
+/// The setting that takes effect at once; all others need a restart.
+const IGNORE: &str = "VIC_IGNORE";
+
+/// The settings that are in effect, and the file that holds them.
 pub(crate) struct SettingsFile {
     data_dir: PathBuf,
     privacy_mode: PrivacyMode,
-    /// The settings when the daemon started.
-    at_start: Vec<Setting>,
+    /// The settings when the daemon started, with the changes that took effect since.
+    in_effect: Mutex<Vec<Setting>>,
     /// Held while the file is changed, so that two pages do not change it at once.
     changes: Mutex<()>,
 }
@@ -44,8 +49,8 @@ impl SettingsFile {
     /// Remembers the settings with which the daemon starts.
     pub(crate) fn new(data_dir: PathBuf, privacy_mode: PrivacyMode) -> SettingsFile {
         // Settings that cannot be read now stopped the start; the daemon goes on without them only in tests.
-        let at_start = config::settings().unwrap_or_default();
-        SettingsFile { data_dir, privacy_mode, at_start, changes: Mutex::default() }
+        let in_effect = Mutex::new(config::settings().unwrap_or_default());
+        SettingsFile { data_dir, privacy_mode, in_effect, changes: Mutex::default() }
     }
 
     /// Returns all settings as they are in the environment and the file now.
@@ -54,7 +59,8 @@ impl SettingsFile {
     /// The file is invalid.
     pub(crate) fn list(&self) -> Result<SettingList> {
         let now = config::settings()?;
-        let before = |name: &str| self.at_start.iter().find(|it| it.name == name);
+        let in_effect = self.in_effect.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = |name: &str| in_effect.iter().find(|it| it.name == name);
         let is_changed = |it: &&Setting| before(it.name).is_some_and(|old| old.value != it.value);
         Ok(SettingList {
             privacy_mode: self.privacy_mode,
@@ -65,12 +71,12 @@ impl SettingsFile {
         })
     }
 
-    /// Changes a setting in the file.
+    /// Changes a setting in the file, and the ignored globs also in `index`.
     ///
     /// # Errors
     /// The page may not change the setting, the environment sets it, the value is invalid, or another page changed it.
-    pub(crate) fn change(&self, change: &SettingChange) -> Result<SettingList> {
-        let _changing = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn change(&self, change: &SettingChange, index: &Index) -> Result<SettingList> {
+        let _changing = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let now = config::settings()?;
         let setting = now
             .iter()
@@ -78,8 +84,23 @@ impl SettingsFile {
             .ok_or_else(|| Error::not_found(format!("there is no setting `{}`", change.key)).field("key"))?;
         check_change(setting, change)?;
         config::check_value(setting.name, &change.value)?;
+        check_log_level(setting.name, &change.value)?;
+        let globs = (setting.name == IGNORE).then(|| config::split_globs(&change.value));
+        Rules::check_ignore(globs.as_deref().unwrap_or_default())?;
         config::set_in_file(&self.data_dir, setting.name, &change.value)?;
+        if let Some(globs) = globs {
+            index.set_ignore(globs)?;
+            self.note_in_effect(setting.name)?;
+        }
         self.list()
+    }
+
+    fn note_in_effect(&self, name: &str) -> Result<()> {
+        let now = config::settings()?.into_iter().find(|it| it.name == name);
+        let mut in_effect = self.in_effect.lock().unwrap_or_else(PoisonError::into_inner);
+        in_effect.retain(|it| it.name != name);
+        in_effect.extend(now);
+        Ok(())
     }
 }
 
@@ -103,6 +124,16 @@ fn check_change(setting: &Setting, change: &SettingChange) -> Result<()> {
     Ok(())
 }
 
+/// Checks a filter of log levels, with which the daemon would not start.
+fn check_log_level(name: &str, value: &str) -> Result<()> {
+    if name == "VIC_LOG_LEVEL" && tracing_subscriber::EnvFilter::try_new(value).is_err() {
+        return Err(Error::invalid(format!("`{value}` is no log level or filter"))
+            .field("value")
+            .hint("use ERROR, WARNING, INFO or DEBUG, or a filter such as `info,vic::index=debug`"));
+    }
+    Ok(())
+}
+
 fn is_editable(name: &str) -> bool {
     EDITABLE.contains(&name)
 }
@@ -121,7 +152,7 @@ fn to_entry(setting: &Setting) -> SettingEntry {
         origin: origin.into(),
         description: setting.description.into(),
         editable: is_editable(setting.name) && setting.origin != Origin::Environment,
-        needs_restart: true,
+        needs_restart: setting.name != IGNORE,
     }
 }
 

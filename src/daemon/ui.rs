@@ -70,11 +70,7 @@ impl UiService for Daemon {
 
     async fn check_root(&self, request: RootCheckRequest) -> Result<RootCheck> {
         let path = parse_path(&request.path);
-        let mut walk = self.ui.config.walk.clone();
-        if let Some(globs) = &request.ignore {
-            walk.ignore.clone_from(globs);
-        }
-        let rules = self.walk_rules(&walk)?;
+        let rules = self.walk_rules(request.ignore)?;
         index::blocking_at_path(&path.clone(), &self.scope, move || {
             let path = path.canonicalize().io_context("find", &path)?;
             files::dry_run(&path, &rules, &request.words)
@@ -88,8 +84,8 @@ impl UiService for Daemon {
     }
 
     async fn change_setting(&self, change: SettingChange) -> Result<SettingList> {
-        let ui = self.ui.clone();
-        index::blocking(move || ui.settings.change(&change)).await
+        let (ui, index) = (self.ui.clone(), self.index.clone());
+        index::blocking(move || ui.settings.change(&change, &index)).await
     }
 
     async fn models(&self) -> Result<ModelList> {
@@ -156,16 +152,18 @@ impl UiService for Daemon {
 }
 
 impl Daemon {
-    /// Returns rules of a walk that leaves out the daemon's own files.
-    fn walk_rules(&self, walk: &WalkConfig) -> Result<Rules> {
+    /// Returns rules of a walk that leaves out the daemon's own files. `ignore` replaces the globs that are in effect.
+    fn walk_rules(&self, ignore: Option<Vec<String>>) -> Result<Rules> {
         let config = &self.ui.config;
-        Ok(Rules::new(walk)?.excluding([config.data_dir.clone(), config.db_path.clone()]))
+        let ignore = ignore.unwrap_or_else(|| self.index.ignore());
+        Ok(Rules::new(&WalkConfig { ignore, ..config.walk.clone() })?
+            .excluding([config.data_dir.clone(), config.db_path.clone()]))
     }
 
     /// Returns why the file at a path below a root is not indexed, as an error; `None` if no rule leaves it out.
     pub(super) async fn explain_left_out(&self, path: &Path) -> Result<Option<Error>> {
         let roots: Vec<PathBuf> = self.index.roots().await?.into_iter().map(|it| it.path).collect();
-        let rules = self.walk_rules(&self.ui.config.walk)?;
+        let rules = self.walk_rules(None)?;
         rules.set_roots(roots.clone());
         let (path, scope) = (path.to_path_buf(), self.scope.clone());
         index::blocking_at_path(&path.clone(), &self.scope, move || {

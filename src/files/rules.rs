@@ -36,6 +36,8 @@ const MIN_KEYNOTE_BYTES: u64 = 32 << 10;
 #[derive(Clone, Debug)]
 pub struct Rules {
     config: Arc<WalkConfig>,
+    /// Globs of `VIC_IGNORE`, which may change; shared by all clones.
+    ignore: Arc<RwLock<Vec<String>>>,
     excluded: Arc<Vec<PathBuf>>,
     /// All roots; the list is shared by all clones.
     roots: Arc<RwLock<Vec<PathBuf>>>,
@@ -47,14 +49,44 @@ impl Rules {
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be parsed.
     pub fn new(config: &WalkConfig) -> Result<Rules> {
-        for glob in &config.ignore {
+        let rules = Rules {
+            config: Arc::new(config.clone()),
+            ignore: Arc::default(),
+            excluded: Arc::default(),
+            roots: Arc::default(),
+        };
+        rules.set_ignore(config.ignore.clone())?;
+        Ok(rules)
+    }
+
+    /// Checks the globs of `VIC_IGNORE`.
+    ///
+    /// # Errors
+    /// As [`Rules::new`].
+    pub(crate) fn check_ignore(globs: &[String]) -> Result<()> {
+        for glob in globs {
             if glob.starts_with('!') {
                 return Err(Error::invalid(format!("the ignore glob `{glob}` begins with `!`"))
                     .hint("VIC_IGNORE can only exclude files; put exceptions into a .vicignore file"));
             }
             compile_globs(Path::new("/"), std::slice::from_ref(glob))?;
         }
-        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), roots: Arc::default() })
+        Ok(())
+    }
+
+    /// Replaces the globs of `VIC_IGNORE`. Matchers created from now on follow them.
+    ///
+    /// # Errors
+    /// As [`Rules::new`]; the globs stay as they were.
+    pub(crate) fn set_ignore(&self, globs: Vec<String>) -> Result<()> {
+        Rules::check_ignore(&globs)?;
+        *self.ignore.write().unwrap_or_else(PoisonError::into_inner) = globs;
+        Ok(())
+    }
+
+    /// Returns the globs of `VIC_IGNORE`.
+    pub(crate) fn ignore(&self) -> Vec<String> {
+        self.ignore.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Excludes these absolute folders or files in every root, so that the files of vic itself are not indexed.
@@ -90,7 +122,7 @@ impl Rules {
     /// Returns a matcher for paths below `root`, which caches the ignore files that it has read.
     pub(crate) fn matcher(&self, root: &Path) -> Result<IgnoreMatcher> {
         let named = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(IgnoreMatcher::new(root, self.config.include_hidden, compile_globs(root, &self.config.ignore)?, &named))
+        Ok(IgnoreMatcher::new(root, self.config.include_hidden, compile_globs(root, &self.ignore())?, &named))
     }
 
     /// Converts the result of an `lstat` into a [`FoundFile`], with the reason to skip it if there is one. Opens no file

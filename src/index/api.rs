@@ -128,6 +128,22 @@ impl Index {
         self.inner.remove_root(path).await
     }
 
+    /// Replaces the globs of `VIC_IGNORE`. Files that they exclude now leave the index, and files that they no longer
+    /// exclude enter it, by a job in the background.
+    ///
+    /// # Errors
+    /// A glob is invalid.
+    pub fn set_ignore(&self, globs: Vec<String>) -> Result<()> {
+        self.inner.walks.rules.set_ignore(globs)?;
+        self.inner.background.spawn(self.inner.clone().follow_new_rules());
+        Ok(())
+    }
+
+    /// Returns the globs of `VIC_IGNORE` that walks follow.
+    pub fn ignore(&self) -> Vec<String> {
+        self.inner.walks.rules.ignore()
+    }
+
     /// Counts the files in a scope by state: pending, indexed, skipped, failed.
     ///
     /// # Errors

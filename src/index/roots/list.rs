@@ -1,6 +1,7 @@
 //! Lists, adds and removes roots.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::index::blocking_tasks::blocking;
@@ -27,6 +28,18 @@ impl IndexState {
         paths.extend(next.map(Path::to_path_buf));
         self.walks.rules.set_roots(paths);
         Ok(())
+    }
+
+    /// Watches all roots by the walk rules as they are now, and walks them in a job.
+    pub(in crate::index) async fn follow_new_rules(self: Arc<IndexState>) {
+        for root in self.roots().await.unwrap_or_default() {
+            // The monitor watches a root that is away, or whose walk hangs, when it is back.
+            if root.available && !self.walks.abandoned.is_running(root.id) {
+                self.unwatch(root.id).await;
+                self.watch(&root).await;
+            }
+        }
+        self.reconcile_roots().await;
     }
 
     /// Adds a folder as a root and watches it. Returns the root that contains its files, which may be a parent of the

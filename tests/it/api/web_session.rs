@@ -259,6 +259,39 @@ fn programs_and_scripts_are_not_opened() {
 }
 
 #[test]
+fn changed_ignore_patterns_take_effect_at_once() {
+    let world = World::new().start();
+    world.write("plan.md", "the harbour");
+    world.write("build.log", "the harbour");
+    world.write("old.bak", "the harbour");
+    world.index();
+    let session = log_in(&world, &json!({"code": code(&world)}));
+    let set = |value: &str, before: &str| {
+        let body = json!({"key": "ignore", "value": value, "value_before": before});
+        let changed = page_request(&world, "POST", "/v1/settings", Some(&session), &body);
+        assert_eq!(changed.status, 200, "{}", changed.body);
+    };
+    let names = || {
+        let files = page_request(&world, "POST", "/v1/files", Some(&session), &json!({})).json();
+        let files = files["files"].as_array().unwrap().clone();
+        let mut names: Vec<String> =
+            files.iter().map(|it| it["path"].as_str().unwrap().rsplit('/').next().unwrap().to_string()).collect();
+        names.sort();
+        names
+    };
+    set("*.{log,bak}", "");
+    world.wait_until("the ignored files leave the index", Duration::from_secs(60), |_| names() == ["plan.md"]);
+    world.write("late.log", "the harbour");
+    world.write("late.md", "the harbour");
+    world
+        .wait_until("only the other new file is found", Duration::from_secs(60), |_| names() == ["late.md", "plan.md"]);
+    set("*.bak", "*.{log,bak}");
+    world.wait_until("files that are no longer ignored are back", Duration::from_secs(60), |_| {
+        names() == ["build.log", "late.log", "late.md", "plan.md"]
+    });
+}
+
+#[test]
 fn page_manages_roots_keys_searches_and_settings() {
     let world = World::new().start();
     world.write("a/one.md", "the harbour");
@@ -292,7 +325,10 @@ fn page_manages_roots_keys_searches_and_settings() {
 
     let changed = post("/v1/settings", json!({"key": "ignore", "value": "*.log", "value_before": ""}));
     assert_eq!(changed.status, 200, "{}", changed.body);
-    assert_eq!(changed.json()["restart_needed"], json!(["VIC_IGNORE"]));
+    assert_eq!(changed.json()["restart_needed"], json!([]), "it takes effect at once");
+    assert_eq!(post("/v1/settings", json!({"key": "ignore", "value": "{", "value_before": "*.log"})).status, 400);
+    let workers = post("/v1/settings", json!({"key": "workers", "value": "3"})).json();
+    assert_eq!(workers["restart_needed"], json!(["VIC_WORKERS"]));
     let late = post("/v1/settings", json!({"key": "ignore", "value": "*.bak", "value_before": ""}));
     assert!(late.status == 409 || late.status == 412, "{} {}", late.status, late.body);
     assert_eq!(post("/v1/settings", json!({"key": "privacy_mode", "value": "cloud_embedding_ok"})).status, 403);

@@ -27,7 +27,7 @@ pub use embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_T
 pub use file_edit::set_in_file;
 pub use load::{DESKTOP_VARIABLES, desktop_environment, plugin_environment};
 pub use sections::{
-    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
+    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig, split_globs,
 };
 pub use toolsets::Toolsets;
 pub use tuned::{remove_tuned, tuned_path, write_tuned};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::config::sections::{
-    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig,
+    BackgroundConfig, Config, LlmBackend, LlmConfig, RerankConfig, VectorBackend, VectorConfig, WalkConfig, split_globs,
 };
 use crate::config::sources::Settings;
 use crate::config::{Toolsets, foreign_variables, ollama_host};
@@ -218,7 +218,7 @@ impl Settings<'_> {
     fn walk(&self) -> Result<WalkConfig> {
         let ignore = self.text("VIC_IGNORE").unwrap_or_default();
         Ok(WalkConfig {
-            ignore: ignore.split(',').map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect(),
+            ignore: split_globs(&ignore),
             include_hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
             max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
             watch: self.flag("VIC_WATCH", true)?,

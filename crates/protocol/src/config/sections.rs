@@ -168,3 +168,23 @@ pub struct BackgroundConfig {
     /// `VIC_PAUSE_ON_BATTERY`: whether indexing waits for mains power.
     pub pause_on_battery: bool,
 }
+
+/// Splits globs that commas separate. A comma in braces belongs to its glob, as in `*.{bak,tmp}`.
+pub fn split_globs(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let separates = |letter: char| {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        letter == ',' && depth <= 0
+    };
+    text.split(separates).map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_split_at_commas_outside_of_braces() {
+        assert_eq!(split_globs(" *.log,, *.{bak,tmp} ,a}b,c"), ["*.log", "*.{bak,tmp}", "a}b", "c"]);
+    }
+}
