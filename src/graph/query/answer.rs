@@ -43,7 +43,7 @@ pub(crate) fn index_texts(query: &Query) -> Vec<String> {
 
 /// Runs a query after type inference; `texts` has the entities that the index found for each result of `index_texts`.
 pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain: bool) -> Result<Value> {
-    let query = typecheck::infer_types(&view.snapshot, query)?;
+    let query = typecheck::infer_types(&view, query)?;
     let contexts = resolve_contexts(&view, &query)?;
     let mut notes = unknown_name_notes(&view, &query);
     let view = view.with_min_confidence(query.min_confidence);
@@ -77,7 +77,7 @@ pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain:
 /// one, a query may be written before its data exists. A caller that sees only a part of the graph gets no notes.
 fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
     let snapshot = &view.snapshot;
-    if !view.is_whole() || !snapshot.schema.is_empty() {
+    if !view.is_whole() || !view.schema().is_empty() {
         return Vec::new();
     }
     let (mut types, mut relations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -151,7 +151,7 @@ pub(crate) fn context_names(view: &View, relation: &str) -> Vec<String> {
 /// # Errors
 /// As `run_query`.
 pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
-    let query = typecheck::infer_types(&view.snapshot, query)?;
+    let query = typecheck::infer_types(view, query)?;
     resolve_contexts(view, &query)?;
     let mut value = json!({"axql": query.to_string()});
     // If the limit is too high for `query_ir_v1`, leaves out only this form of the query.

@@ -201,11 +201,11 @@ impl Compiler<'_> {
     fn type_numbers(&self, name: &str) -> Result<Vec<u16>> {
         let snapshot = &self.view.snapshot;
         let labels = snapshot.type_numbers(name);
-        let known = !labels.is_empty() || !snapshot.schema.types(name).is_empty();
-        if known || snapshot.schema.is_empty() || !snapshot.schema.relations(name).is_empty() {
+        let known = !labels.is_empty() || !self.view.schema().types(name).is_empty();
+        if known || self.view.schema().is_empty() || !self.view.schema().relations(name).is_empty() {
             return Ok(labels);
         }
-        let in_schema = snapshot.schema.all().iter().flat_map(|it| it.types.iter().map(|it| it.name.clone()));
+        let in_schema = self.view.schema().all().iter().flat_map(|it| it.types.iter().map(|it| it.name.clone()));
         let names: Vec<String> =
             snapshot.labels.iter().map(|it| snapshot.qualified_name(*it)).chain(in_schema).collect();
         Err(unknown_name_error("type", name, &names))
@@ -214,10 +214,10 @@ impl Compiler<'_> {
     fn relation_numbers(&self, name: &str) -> Result<Vec<u16>> {
         let snapshot = &self.view.snapshot;
         let relations = snapshot.relation_numbers(name);
-        if !relations.is_empty() || snapshot.schema.is_empty() || !snapshot.schema.relations(name).is_empty() {
+        if !relations.is_empty() || self.view.schema().is_empty() || !self.view.schema().relations(name).is_empty() {
             return Ok(relations);
         }
-        let in_schema = snapshot.schema.all().iter().flat_map(|it| it.relations.iter().map(|it| it.name.clone()));
+        let in_schema = self.view.schema().all().iter().flat_map(|it| it.relations.iter().map(|it| it.name.clone()));
         let names: Vec<String> =
             snapshot.relations.iter().map(|it| snapshot.qualified_name(*it)).chain(in_schema).collect();
         Err(unknown_name_error("relation", name, &names))

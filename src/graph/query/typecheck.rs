@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::query::axql::{Atom, Path, Query, Term};
-use crate::graph::snapshot::Snapshot;
+use crate::graph::snapshot::view::View;
 use crate::graph::suggest;
 use crate::model::GraphRelation;
 
@@ -19,17 +19,17 @@ struct TypeClaim {
 /// # Errors
 /// `InvalidArgument` if a variable would need two types that no entity can have at once, or if a fact has a field that its
 /// relation does not have.
-pub(crate) fn infer_types(snapshot: &Snapshot, query: &Query) -> Result<Query> {
+pub(crate) fn infer_types(view: &View, query: &Query) -> Result<Query> {
     let mut query = query.clone();
-    if snapshot.schema.is_empty() {
+    if view.schema().is_empty() {
         return Ok(query);
     }
     for atoms in &mut query.disjuncts {
         let mut claims = Vec::new();
         for atom in atoms.iter() {
-            claims.extend(implied_types(snapshot, atom)?);
+            claims.extend(implied_types(view, atom)?);
         }
-        check_types(snapshot, &claims)?;
+        check_types(view, &claims)?;
         for claim in claims {
             let type_name = format!("{}.{}", claim.schema, claim.type_name);
             let atom = Atom::Type { term: Term::Var(claim.variable), type_name };
@@ -50,26 +50,26 @@ fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
     })
 }
 
-fn implied_types(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<TypeClaim>> {
+fn implied_types(view: &View, atom: &Atom) -> Result<Vec<TypeClaim>> {
     match atom {
-        Atom::Type { term, type_name } => Ok(stated_type(snapshot, term, type_name)),
-        Atom::Shape { term, type_name: Some(name), .. } => Ok(stated_type(snapshot, term, name)),
+        Atom::Type { term, type_name } => Ok(stated_type(view, term, type_name)),
+        Atom::Shape { term, type_name: Some(name), .. } => Ok(stated_type(view, term, name)),
         Atom::Edge { left, path: Path::Label(label), right } => {
-            let Some((schema, relation)) = unique_relation(snapshot, label) else { return Ok(Vec::new()) };
+            let Some((schema, relation)) = unique_relation(view, label) else { return Ok(Vec::new()) };
             let Some((from, to)) = relation.endpoints() else { return Ok(Vec::new()) };
             let because = format!("-{label}->");
             let ends = [(left, &from.field_type), (right, &to.field_type)];
-            Ok(ends.into_iter().filter_map(|(term, it)| type_claim(snapshot, term, (schema, it), &because)).collect())
+            Ok(ends.into_iter().filter_map(|(term, it)| type_claim(view, term, (schema, it), &because)).collect())
         }
         Atom::Fact { relation: name, fields, .. } => {
-            let Some((schema, relation)) = unique_relation(snapshot, name) else { return Ok(Vec::new()) };
+            let Some((schema, relation)) = unique_relation(view, name) else { return Ok(Vec::new()) };
             let mut claims = Vec::new();
             for (field, term) in fields {
                 let Some(known) = relation.fields.iter().find(|it| it.name == *field) else {
                     return Err(unknown_field_error(name, relation, field));
                 };
                 let because = format!("{name}({field})");
-                claims.extend(type_claim(snapshot, term, (schema, &known.field_type), &because));
+                claims.extend(type_claim(view, term, (schema, &known.field_type), &because));
             }
             Ok(claims)
         }
@@ -77,25 +77,26 @@ fn implied_types(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<TypeClaim>> {
     }
 }
 
-fn stated_type(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<TypeClaim> {
-    match snapshot.schema.types(name).as_slice() {
-        [(schema, bare)] => type_claim(snapshot, term, (schema, bare), "the query").into_iter().collect(),
+fn stated_type(view: &View, term: &Term, name: &str) -> Vec<TypeClaim> {
+    match view.schema().types(name).as_slice() {
+        [(schema, bare)] => type_claim(view, term, (schema, bare), "the query").into_iter().collect(),
         _ => Vec::new(),
     }
 }
 
 /// Returns the relation with this name, if exactly one schema declares it and all edges with this name belong to it.
-fn unique_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
-    let relations = snapshot.schema.relations(name);
+fn unique_relation<'a>(view: &'a View, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
+    let relations = view.schema().relations(name);
     let [(schema, relation)] = relations.as_slice() else { return None };
-    let mut present = snapshot.relation_numbers(name).into_iter().map(|it| snapshot.relations[it as usize].schema);
-    present.all(|it| snapshot.symbols.get(it) == *schema).then_some((*schema, *relation))
+    let mut present =
+        view.snapshot.relation_numbers(name).into_iter().map(|it| view.snapshot.relations[it as usize].schema);
+    present.all(|it| view.snapshot.symbols.get(it) == *schema).then_some((*schema, *relation))
 }
 
-fn type_claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<TypeClaim> {
+fn type_claim(view: &View, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<TypeClaim> {
     let Term::Var(variable) = term else { return None };
     // A field type that its schema does not declare implies no type.
-    let known = snapshot.schema.types(type_name).into_iter().any(|(it, _)| it == schema);
+    let known = view.schema().types(type_name).into_iter().any(|(it, _)| it == schema);
     known.then(|| TypeClaim {
         variable: variable.clone(),
         schema: schema.into(),
@@ -104,12 +105,12 @@ fn type_claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str
     })
 }
 
-fn check_types(snapshot: &Snapshot, claims: &[TypeClaim]) -> Result<()> {
+fn check_types(view: &View, claims: &[TypeClaim]) -> Result<()> {
     for (number, one) in claims.iter().enumerate() {
         let clashes = |other: &&TypeClaim| {
             other.variable == one.variable
                 && other.schema == one.schema
-                && !snapshot.schema.share_subtype(&one.schema, &one.type_name, &other.type_name)
+                && !view.schema().share_subtype(&one.schema, &one.type_name, &other.type_name)
         };
         if let Some(other) = claims[number + 1..].iter().find(clashes) {
             let message = format!(

@@ -11,6 +11,9 @@ pub(crate) struct SchemaSet {
     schemas: Vec<Arc<GraphSchema>>,
 }
 
+/// No schema.
+pub(crate) static NO_SCHEMAS: SchemaSet = SchemaSet { schemas: Vec::new() };
+
 impl SchemaSet {
     /// Combines schemas. Of several schemas with the same name, the first one counts.
     pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> SchemaSet {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::graph::snapshot::interner::Symbol;
+use crate::graph::snapshot::schema::{NO_SCHEMAS, SchemaSet};
 use crate::graph::snapshot::{EdgeIx, NodeIx, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
@@ -46,6 +47,15 @@ impl View {
     /// Returns whether all entities and sources are visible; edges below the minimum confidence may still be hidden.
     pub(crate) fn is_whole(&self) -> bool {
         self.visible_origins.is_none() && self.hidden_facts.is_none()
+    }
+
+    /// Returns the schemas that the caller may see. Schemas come from imports, which a caller with a part of the sources does
+    /// not see.
+    pub(crate) fn schema(&self) -> &SchemaSet {
+        match &self.visible_origins {
+            None => &self.snapshot.schema,
+            Some(_) => &NO_SCHEMAS,
+        }
     }
 
     /// Returns whether the source with this index in `origins` is visible.

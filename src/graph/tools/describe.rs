@@ -43,13 +43,13 @@ pub(crate) fn summary(view: &View) -> Value {
         rows.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), (*name).clone()));
         rows.into_iter().map(|(name, count)| json!({"name": name, "count": count})).collect::<Vec<_>>()
     };
-    let schemas: Vec<&str> = snapshot.schema.all().iter().map(|it| it.name.as_str()).collect();
+    let schemas: Vec<&str> = view.schema().all().iter().map(|it| it.name.as_str()).collect();
     json!({
         "nodes": sum(&types), "edges": sum(&relations),
         "types": listed(&types), "relations": listed(&relations),
         "schemas": schemas,
-        "relation_signatures": signatures(&snapshot.schema),
-        "relation_constraints": constraints(&snapshot.schema),
+        "relation_signatures": signatures(view.schema()),
+        "relation_constraints": constraints(view.schema()),
         "contexts": context_names(view, IN_CONTEXT), "times": context_names(view, AT_TIME),
         "imports": import_names(view),
     })
@@ -149,7 +149,7 @@ fn edge_json(view: &View, edge: EdgeIx, end: NodeIx) -> Value {
 pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let labels = snapshot.type_numbers(name);
-    let declared = snapshot.schema.types(name);
+    let declared = view.schema().types(name);
     if labels.is_empty() && declared.is_empty() {
         return Err(Error::not_found(node_names::unknown_type(view, name)).hint(NAMES_HINT));
     }
@@ -165,7 +165,7 @@ pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     let below: Vec<String> = declared
         .iter()
         .flat_map(|(schema, bare)| {
-            snapshot.schema.subtypes(schema, bare).into_iter().map(move |it| format!("{schema}.{it}"))
+            view.schema().subtypes(schema, bare).into_iter().map(move |it| format!("{schema}.{it}"))
         })
         .collect();
     Ok(json!({
@@ -182,7 +182,7 @@ pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
 pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let numbers = snapshot.relation_numbers(name);
-    let declared = snapshot.schema.relations(name);
+    let declared = view.schema().relations(name);
     if numbers.is_empty() && declared.is_empty() {
         return Err(Error::not_found(node_names::unknown_relation(view, name)).hint(NAMES_HINT));
     }
@@ -204,8 +204,8 @@ pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
     };
     Ok(json!({
         "relation": name, "count": edges.len(), "ends": ends,
-        "signatures": of_this(signatures(&snapshot.schema)),
-        "constraints": of_this(constraints(&snapshot.schema)),
+        "signatures": of_this(signatures(view.schema())),
+        "constraints": of_this(constraints(view.schema())),
         "examples": edges.iter().take(EXAMPLES).map(example).collect::<Vec<_>>(),
     }))
 }

@@ -37,7 +37,7 @@ pub(crate) fn quality_report(view: &View) -> Value {
             issues.add("no_edge", || entity_cell(view, node));
         }
     }
-    for schema in snapshot.schema.all() {
+    for schema in view.schema().all() {
         for relation in &schema.relations {
             let name = format!("{}.{}", schema.name, relation.name);
             check_constraints(view, &name, relation, &mut issues);
