@@ -34,16 +34,12 @@ impl CorpusApi {
         CorpusApi { scope, holder, ..self.clone() }
     }
 
-    /// Returns the owner under which the database stores views, sessions and results: the folders of the scope, or an empty
-    /// string for a scope of all files.
+    /// Returns the owner under which the database stores views, sessions, results and jobs: the hash of the caller's key, so
+    /// that the holder of another key does not see them, or an empty string for the owner of the daemon.
     pub(super) fn storage_owner(&self) -> String {
-        match &self.scope {
-            Scope::All => String::new(),
-            Scope::Folders(folders) => {
-                let mut names: Vec<String> = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-                names.sort();
-                names.join("\n")
-            }
+        match &self.holder {
+            Principal::Owner => String::new(),
+            Principal::Key(hash) => hash.to_string(),
         }
     }
 }

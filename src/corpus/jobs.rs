@@ -43,7 +43,7 @@ impl CorpusApi {
     ) -> Result<CallReply> {
         let place = self.jobs.slots.acquire(&self.holder, "verbs in jobs have not ended")?;
         let job = StoredJob { id: format!("j-{:016x}", random_id()?), state: RUNNING.into(), body: "{}".into() };
-        let (reader, own, first) = (self.reader.clone(), self.job_owner(), job.clone());
+        let (reader, own, first) = (self.reader.clone(), self.storage_owner(), job.clone());
         let open = RunningGuard::new(self.jobs.clone(), &job.id);
         let mut told = Answer::new("the work continues as a job");
         told.data =
@@ -99,7 +99,7 @@ impl CorpusApi {
         let (state, body) = cancel.run_until_cancelled(worked).await.unwrap_or_else(|| (CANCELLED, json!({})));
         job.state = state.into();
         job.body = body.to_string();
-        let (reader, own) = (self.reader.clone(), self.job_owner());
+        let (reader, own) = (self.reader.clone(), self.storage_owner());
         if let Err(error) = blocking(move || reader.parts.book.put_job(&own, &job)).await {
             tracing::warn!(%error, "cannot record the end of a corpus job");
         }
@@ -189,7 +189,7 @@ impl CorpusApi {
     /// Loads a job of the caller; the owner can load the jobs of every key.
     async fn load_job(&self, id: &str) -> ApiResult<StoredJob> {
         let (reader, holder, own, wanted) =
-            (self.reader.clone(), self.holder.clone(), self.job_owner(), id.to_string());
+            (self.reader.clone(), self.holder.clone(), self.storage_owner(), id.to_string());
         let found = blocking(move || match holder {
             Principal::Owner => reader.parts.book.job_of_any_owner(&wanted),
             Principal::Key(_) => reader.parts.book.job(&own, &wanted),
@@ -202,14 +202,6 @@ impl CorpusApi {
                 false => error.action("give the `job_id` of an answer"),
             }
         })
-    }
-
-    /// Returns the key under which the database stores the caller's jobs.
-    fn job_owner(&self) -> String {
-        match &self.holder {
-            Principal::Owner => String::new(),
-            Principal::Key(hash) => hash.to_string(),
-        }
     }
 
     /// Cancels a job that the caller may see. Has no effect on a job that has ended.
