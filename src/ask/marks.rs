@@ -11,9 +11,15 @@ use crate::ask::search_legs::begun_word;
 use crate::model::{Marks, MarksRequest};
 use crate::planner::syntax;
 
+/// Maximum number of terms that are looked for within runs of Thai, Lao, Khmer or Burmese: each is looked for in each run, so that
+/// their number limits the time.
+const MAX_PARTS: usize = 64;
+
 /// Finds the matches of one question in texts. Remembers which words match, because words recur.
 pub(crate) struct QuestionMatcher {
     terms: HashSet<String>,
+    /// The terms that are looked for within the runs of scripts without blanks between words.
+    parts: Vec<String>,
     /// The beginning of a word, folded.
     prefix: Option<String>,
     known: HashMap<String, bool>,
@@ -24,7 +30,7 @@ impl QuestionMatcher {
     pub(crate) fn new(question: &str) -> QuestionMatcher {
         let words = syntax::parse(question).free_text;
         let mut terms: HashSet<String> = question_terms(&words, &Language::ALL).into_iter().collect();
-        for segment in segments(&words) {
+        for segment in segments(&words).filter(|it| it.kind == SegmentKind::Word) {
             let word = fold(&words[segment.range]);
             // Some language has a stem for every word, as `per` for `period`; one that keeps so little marks other words.
             let is_too_short = |term: &String| 2 * term.chars().count() <= word.chars().count();
@@ -36,7 +42,8 @@ impl QuestionMatcher {
             // A question of function words alone: they are what it looks for.
             terms = segments(&words).map(|it| fold(&words[it.range]).into_owned()).collect();
         }
-        QuestionMatcher { terms, prefix: None, known: HashMap::new() }
+        let parts = terms.iter().filter(|it| !it.is_ascii()).take(MAX_PARTS).cloned().collect();
+        QuestionMatcher { terms, parts, prefix: None, known: HashMap::new() }
     }
 
     /// Makes a matcher for a question whose last word is being typed.
@@ -91,7 +98,7 @@ impl QuestionMatcher {
 
     /// Adds the parts of a run of Thai, Lao, Khmer or Burmese that are terms.
     fn push_parts(&self, run: &str, at: usize, found: &mut Vec<Range<usize>>) {
-        for term in self.terms.iter().filter(|it| !it.is_ascii()) {
+        for term in &self.parts {
             found.extend(run.match_indices(term.as_str()).map(|(start, it)| at + start..at + start + it.len()));
         }
     }
@@ -162,6 +169,8 @@ mod tests {
     #[test]
     fn words_of_scripts_without_blanks_match() {
         assert_eq!(check("发票", "这是发票。发货"), ["发票"]);
+        assert_eq!(check("租赁合同", "这是租赁合同的副本。"), ["租赁合同"]);
+        assert_eq!(check("カメラの修理", "カメラ、修理"), ["カメラ", "修理"]);
         assert_eq!(check("บ้าน", "😀บ้านหลังใหญ่"), ["บ้าน"]);
     }
 
