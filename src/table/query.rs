@@ -200,6 +200,7 @@ impl<'q> Query<'q> {
     /// Lists rows in the order of the table, or, if `top` is set, the rows with the largest values in the column `by`.
     fn list_rows(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
         let Some(top) = self.request.top else {
+            let rows = rows.get(self.request.offset as usize..).unwrap_or_default();
             response.truncated |= rows.len() > self.limit;
             response.rows = rows.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
             return Ok(());

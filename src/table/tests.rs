@@ -385,6 +385,20 @@ fn table_without_lines_numbers_its_rows() {
 }
 
 #[test]
+fn offset_skips_rows_of_the_list() {
+    let table = of("a | b\nc | 1\nd | 2\ne | 3");
+    let listed = |offset: u32| {
+        let request = TableRequest { offset, limit: Some(2), ..TableRequest::default() };
+        let found = asked(&table, request).unwrap();
+        assert_eq!(found.matched_rows, 3);
+        (found.rows.iter().map(|it| it.cells[0].clone()).collect::<Vec<_>>(), found.truncated)
+    };
+    assert_eq!(listed(0), (vec!["c".to_string(), "d".into()], true));
+    assert_eq!(listed(1), (vec!["d".to_string(), "e".into()], false));
+    assert_eq!(listed(9), (vec![], false));
+}
+
+#[test]
 fn truncated_document_warns() {
     let cut = Document { truncated: true, ..document(vec![block("a | b\nc | 1\nd | 2", lines(1, 3))]) };
     let tables = tables_of_document(&cut);

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Maximum number of rows to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
+    /// Number of rows to skip before the rows that are shown
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["top", "group_by"])]
+    offset: u32,
     /// Decimal separator of ambiguous numbers such as `1,234`
     #[arg(long, value_parser = [".", ","])]
     decimal: Option<String>,
@@ -108,6 +111,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         limit: Some(args.limit),
         decimal: args.decimal,
         head_rows: args.head_rows,
+        offset: args.offset,
     };
     let response = Client::connect_or_start(config).await?.table(request).await?;
     match args.output.format {

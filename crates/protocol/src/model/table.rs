@@ -138,6 +138,8 @@ pub struct TableRequest {
     /// Number of heading rows of the table, 0 to 2; detected if absent.
     #[schemars(range(max = 2))]
     pub head_rows: Option<u32>,
+    /// Number of rows to skip if rows are listed in the order of the table.
+    pub offset: u32,
 }
 
 /// A column of a table.

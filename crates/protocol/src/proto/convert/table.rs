@@ -35,6 +35,7 @@ impl From<model::TableRequest> for wire::TableRequest {
             limit: it.limit,
             decimal: it.decimal,
             head_rows: it.head_rows,
+            offset: it.offset,
         }
     }
 }
@@ -57,6 +58,7 @@ impl TryFrom<wire::TableRequest> for model::TableRequest {
             limit: it.limit,
             decimal: it.decimal,
             head_rows: it.head_rows,
+            offset: it.offset,
         })
     }
 }

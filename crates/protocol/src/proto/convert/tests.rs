@@ -399,6 +399,7 @@ fn tables_round_trip() {
         limit: Some(9),
         decimal: Some(",".into()),
         head_rows: Some(0),
+        offset: 40,
     });
     check_round_trip::<TableResponse, wire::TableResponse>(samples::table("/w/a.csv"));
 }
