@@ -7,7 +7,7 @@ use crate::planner::file_types;
 const MAX_ITEMS: usize = 10;
 
 /// The operators with a value, as [`crate::planner::syntax`] parses them, each with its meaning.
-const OPERATORS: [(&str, &str); 9] = [
+const OPERATORS: [(&str, &str); 10] = [
     ("ext:", "extension: ext:pdf,md"),
     ("name:", "file name, or a part of it: name:budget"),
     ("path:", "folder or path: path:contracts"),
@@ -15,7 +15,8 @@ const OPERATORS: [(&str, &str); 9] = [
     ("before:", "changed before: before:2025"),
     ("size:", "size: size:>5MB, size:1MB..2MB"),
     ("owner:", "user who owns the file"),
-    ("author:", "sender of a mail, author of a document"),
+    ("author:", "author of a document, sender of a mail"),
+    ("from:", "sender of a mail, author of a document: from:\"Anna Lee\""),
     ("lang:", "language: lang:de, lang:rust"),
 ];
 
@@ -66,7 +67,7 @@ struct TypedWord<'t> {
 fn typed_word(request: &CompleteRequest) -> TypedWord<'_> {
     let cursor = byte_position(&request.text, request.position);
     let before = &request.text[..cursor];
-    let start = before.char_indices().rfind(|it| it.1.is_whitespace()).map_or(0, |(at, it)| at + it.len_utf8());
+    let start = word_start(before);
     match before[start..].split_once(':') {
         Some((key, value)) => {
             // After a comma, `ext:pdf,m` completes the last extension.
@@ -76,6 +77,22 @@ fn typed_word(request: &CompleteRequest) -> TypedWord<'_> {
         }
         None => TypedWord { start, cursor, key: None, begun: &before[start..] },
     }
+}
+
+/// Returns where the last word of a text begins, in bytes. Blanks in quotes belong to their word.
+fn word_start(text: &str) -> usize {
+    let (mut start, mut is_quoted, mut last) = (0, false, ' ');
+    for (at, character) in text.char_indices() {
+        match character {
+            '"' if is_quoted => is_quoted = false,
+            // A quote in a word, as in `3.5"`, opens nothing.
+            '"' => is_quoted = last.is_whitespace() || matches!(last, ':' | ',' | '+' | '-'),
+            _ if character.is_whitespace() && !is_quoted => start = at + character.len_utf8(),
+            _ => (),
+        }
+        last = character;
+    }
+    start
 }
 
 /// Returns whether the completions depend on the indexed files.
@@ -132,7 +149,12 @@ fn values_of(key: &str, begun: &str, known: &KnownValues) -> Vec<Suggestion> {
         }
         _ => Vec::new(),
     };
-    let fits = values.into_iter().filter(|it| it.0.to_lowercase().starts_with(&begun) && it.0 != begun);
+    let is_begun = |value: &str| {
+        let value = value.to_lowercase();
+        // People are found by any of their names.
+        value != begun && (value.starts_with(&begun) || value.split_whitespace().any(|it| it.starts_with(&begun)))
+    };
+    let fits = values.into_iter().filter(|it| is_begun(&it.0));
     fits.take(MAX_ITEMS).map(|(value, detail)| suggestion(&quoted(&value), &detail, SuggestionKind::Value)).collect()
 }
 
@@ -168,7 +190,7 @@ mod tests {
 
     #[test]
     fn operators_and_values_complete_the_word_before_the_cursor() {
-        let cases: [(&str, &str, &[&str]); 11] = [
+        let cases: [(&str, &str, &[&str]); 16] = [
             ("lease ex|", "ex", &["ext:"]),
             ("lease ext:p|", "p", &["pdf", "png"]),
             ("ext:pdf,m| lease", "m", &["md"]),
@@ -180,6 +202,11 @@ mod tests {
             ("owner:|", "", &["ada"]),
             ("from:ada|", "ada", &["\"Ada Lane\""]),
             ("lang:d|", "d", &["de", "dart"]),
+            ("fr|", "fr", &["from:"]),
+            ("from:lan|", "lan", &["\"Ada Lane\""]),
+            ("rent from:\"ada l|", "\"ada l", &["\"Ada Lane\""]),
+            ("a 3.5\" disk ex|", "ex", &["ext:"]),
+            ("\"spare key\" ex|", "ex", &["ext:"]),
         ];
         for (text, replaced, items) in cases {
             let items = items.iter().map(|it| it.to_string()).collect();
