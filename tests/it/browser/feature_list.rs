@@ -464,8 +464,12 @@ fn landmarks(page: &Page) {
     assert_eq!(found, json!([]));
     let names = page.script("return [...document.querySelectorAll('button')].filter((it) => !it.innerText.trim() && !it.getAttribute('aria-label')).length;");
     assert_eq!(names, 0);
+    page.browser.press(key::ESCAPE);
+    page.script("document.activeElement.blur();");
     page.browser.press("?");
-    std::thread::sleep(Duration::from_millis(100));
+    page.browser.wait_for_text("dialog[open]", "Keys");
+    page.browser.press(key::ESCAPE);
+    page.browser.wait_until("the help closes", |it| !it.has("dialog[open]"));
 }
 
 fn offline(page: &Page) {

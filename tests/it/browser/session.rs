@@ -13,18 +13,54 @@ fn page_is_useless_without_a_session() {
     assert!(browser.text("main").contains("vic ui"));
     browser.open(&format!("http://{}/ui/#code=wrong", host.trim()));
     browser.wait_for_text("main", "the code is not valid");
-    // The session is a cookie that scripts cannot read, and nothing else is stored.
+    // The session is a cookie that scripts cannot read; its token is stored for the other pages of this origin.
     browser.log_in(&world);
     assert_eq!(browser.script("return document.cookie;", Vec::new()), "");
-    let stored =
-        browser.script("return JSON.stringify([Object.keys(localStorage), Object.keys(sessionStorage)]);", Vec::new());
-    assert!(!stored.to_string().contains("csrf"), "{stored}");
+    let stored = browser.script("return [Object.keys(localStorage), Object.keys(sessionStorage)];", Vec::new());
+    assert_eq!(stored, serde_json::json!([["vic-session-token"], []]));
     // Scripts of the page cannot be framed, and another origin on this machine gets nothing.
     let script = "const done = arguments[0]; const frame = document.createElement('iframe');
         frame.onload = () => { try { done(frame.contentDocument?.body?.innerText ?? 'blocked'); } catch { done('blocked'); } };
         frame.src = location.href; document.body.append(frame);";
     let framed = browser.script_async(script);
     assert!(framed == "blocked" || framed == "", "{framed}");
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn code_that_was_used_opens_nothing_in_another_browser() {
+    let world = World::new().start();
+    let Some(first) = Browser::start(Window::default()) else { return };
+    let address = world.ok(&["ui", "--print"]);
+    first.open(address.trim());
+    first.wait_for("#search-box");
+    let second = Browser::start(Window::default()).unwrap();
+    second.open(address.trim());
+    second.wait_for_text("main", "the code is not valid");
+    second.wait_for("input[type=password]");
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn session_of_a_revoked_key_ends() {
+    let world = World::new().start();
+    world.write("plan.md", "the harbour plan");
+    world.index();
+    let folder = world.files().display().to_string();
+    let key = world.ok(&["keys", "add", "ada", "--root", &folder]);
+    let key = key.split_whitespace().find(|it| it.len() == 43).unwrap_or_else(|| panic!("{key}"));
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    let listen = std::fs::read_to_string(world.data().join("listen")).unwrap();
+    browser.open(&format!("http://{}/ui/", listen.trim()));
+    browser.click("input[type=password]");
+    browser.press(key);
+    browser.press(key::ENTER);
+    browser.click("#search-box");
+    browser.press("harbour");
+    browser.wait_for_text("#results", "plan.md");
+    world.ok(&["keys", "revoke", "ada"]);
+    browser.press("s");
+    browser.wait_for("dialog input[type=password]");
 }
 
 #[test]

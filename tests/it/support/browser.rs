@@ -16,6 +16,9 @@ use crate::support::harness::World;
 /// How long the page may take to reach an expected state. Long, because the machine of a test may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A host name that the browser takes for this machine, as after a rebinding of the name.
+pub(crate) const REBOUND_HOST: &str = "rebound.test";
+
 /// A browser with one window, and its driver. Dropping it ends both.
 pub(crate) struct Browser {
     runtime: Runtime,
@@ -58,6 +61,7 @@ impl Browser {
             "--no-first-run".into(),
             "--disable-background-networking".into(),
             "--disable-component-update".into(),
+            format!("--host-resolver-rules=MAP {REBOUND_HOST} 127.0.0.1"),
             format!("--lang={}", window.language),
             format!("--window-size={},{}", window.width, window.height),
             format!("--user-data-dir={}", profile.path().display()),

@@ -1,0 +1,71 @@
+//! Tests of what the page says when something fails: a file that vanished, a preview that cannot be made, a setting that
+//! another page changed.
+
+use serde_json::json;
+
+use crate::support::browser::{Browser, Window, key};
+use crate::support::harness::World;
+use crate::support::http_client;
+
+fn search(browser: &Browser, words: &str) {
+    browser.click("#search-box");
+    browser.press(words);
+    browser.press(key::ENTER);
+    browser.wait_for("#results [role=option]");
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn file_that_vanished_after_the_search_is_reported() {
+    let world = World::new().start();
+    world.write("plan.md", "the harbour plan");
+    let vanishing = world.write("old.md", "the harbour harbour harbour of the past");
+    world.index();
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    browser.log_in(&world);
+    search(&browser, "name:plan harbour");
+    browser.wait_for_text("#preview", "the harbour plan");
+    // The page opens a file of a list that is no longer true.
+    std::fs::remove_file(&vanishing).unwrap();
+    let script = "history.pushState(null, '', '/ui/?q=harbour&file=' + encodeURIComponent(arguments[0])); dispatchEvent(new PopStateEvent('popstate'));";
+    browser.script(script, vec![json!(vanishing)]);
+    browser.wait_for_text("#preview", "no longer there");
+    browser.wait_for_text("#results", "plan.md");
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn preview_that_cannot_be_made_says_why() {
+    let world = World::new().start();
+    world.write("broken.pdf", "%PDF-1.7\nthis is no document\n");
+    world.write("plan.md", "the harbour plan");
+    world.index();
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    browser.log_in(&world);
+    search(&browser, "name:broken.pdf");
+    browser.press(key::DOWN);
+    browser.wait_for("#preview .message");
+    assert!(browser.console().iter().all(|it| !it.contains("Uncaught")), "{:?}", browser.console());
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn setting_that_another_page_changed_is_not_overwritten() {
+    let world = World::new().start();
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    browser.log_in(&world);
+    let origin = browser.address().split("/ui").next().unwrap().to_string();
+    browser.open(&format!("{origin}/ui/settings?section=limits"));
+    browser.click_named("Change: workers");
+    let change = json!({"key": "workers", "value": "3"});
+    assert_eq!(http_client::post(&world, "/v1/settings", &change).status, 200);
+    browser.click("input[aria-label=workers]");
+    browser.script("document.querySelector('input[aria-label=workers]').select();", Vec::new());
+    browser.press("2");
+    browser.press(key::ENTER);
+    browser.wait_for_text("main", "changed elsewhere");
+    let file = || std::fs::read_to_string(world.data().join("config.toml")).unwrap();
+    assert!(file().contains('3'), "{}", file());
+    browser.click_named("Save mine");
+    browser.wait_until("the value is saved", |_| file().contains("workers = \"2\"") || file().contains("workers = 2"));
+}
