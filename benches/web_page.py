@@ -5,7 +5,7 @@
                                  (1,000): seconds, with an index job that the page starts.
   web_page.py paint              first paint of 20 warm loads: median in ms.
   web_page.py typing [CHUNKS]    search as you type over at least CHUNKS chunks (100,000): every beginning of 40 questions, p50 and
-                                 p95 of the response in ms.
+                                 p95 of the response in ms; then 10 questions typed into the page, from the key to the changed list.
   web_page.py preview            the first preview of a page of an A4 PDF, sizes and picture together: ms, of 9 PDFs.
   web_page.py scroll [FILES]     longest task while a list of FILES files (10,000) is scrolled to its end: ms.
   web_page.py memory             what five open pages cost the daemon: MiB.
@@ -82,6 +82,12 @@ class Browser:
 
     def script(self, script, *arguments):
         return self.send("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def press(self, text, pause_ms):
+        """Types a text into the element that has the focus, with a pause after each key."""
+        actions = [action for letter in text for action in ({"type": "keyDown", "value": letter}, {"type": "keyUp", "value": letter},
+                                                            {"type": "pause", "duration": pause_ms})]
+        self.send("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def wait(self, condition, seconds=60):
         end = time.monotonic() + seconds
@@ -173,8 +179,38 @@ def measure_typing(chunks):
     times.sort()
     print(f"{len(times)} beginnings of questions: p50 {times[len(times) // 2]:.1f} ms, p95 {times[len(times) * 95 // 100]:.1f} ms,"
           f" most {times[-1]:.0f} ms")
+    measure_keys(vic, [" ".join(draw.sample(next(source).split(), 3)) for _ in range(10)])
     vic.close()
     shutil.rmtree(folder)
+
+
+KEY_PAUSE_MS = 150
+
+
+def measure_keys(vic, questions):
+    """Types questions into the page, and prints how long after a key the list of results changed."""
+    browser = Browser()
+    browser.open(vic.run("ui", "--print").strip())
+    browser.wait("document.querySelector('#search-box')")
+    browser.script("""window.keys = []; window.changes = [];
+        document.addEventListener('input', () => window.keys.push(performance.now()), true);
+        new MutationObserver(() => window.changes.push(performance.now())).observe(document.querySelector('.result-pane'),
+          {subtree: true, childList: true, characterData: true});
+        performance.setResourceTimingBufferSize(10000);""")
+    for question in questions:
+        browser.script("document.getElementById('search-box').focus(); document.getElementById('search-box').select();")
+        browser.press(question, KEY_PAUSE_MS)
+        time.sleep(0.5)
+    waits = browser.script("""const searches = performance.getEntriesByType('resource').filter((it) => it.name.endsWith('/v1/search'));
+        return window.keys.map((key, at) => {
+          const next = window.keys[at + 1] ?? Infinity;
+          const search = searches.find((it) => it.startTime >= key && it.startTime < next);
+          const change = search && window.changes.find((it) => it >= search.responseEnd && it < next);
+          return change ? change - key : null; });""")
+    shown = sorted(it for it in waits if it is not None)
+    print(f"{len(waits)} keys in the page, {KEY_PAUSE_MS} ms apart, {len(shown)} changed the list: p50 {shown[len(shown) // 2]:.0f} ms,"
+          f" p95 {shown[len(shown) * 95 // 100]:.0f} ms after the key")
+    browser.close()
 
 
 def measure_preview():
