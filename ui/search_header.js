@@ -69,7 +69,8 @@ export function ResultHeader({ state, request, searches, status, pathOf, onQuote
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
     ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`} />`)}
-    ${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query} intent=${state.plan?.intent} placeOf=${placeOf} onOpen=${onQuote} />`}
+    <div aria-live="polite">${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query}
+      intent=${state.plan?.intent} placeOf=${placeOf} onOpen=${onQuote} />`}</div>
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
     ${state.hits.slice(0, HITS_IN_VIEW).some(isUnread) && html`<p class="muted">${t('unread_explain')} <${Link} path="/ui/status" params=${{ show: 'reasons' }} navigate=${navigate}>${t('unread_reasons')}<//></p>`}
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
