@@ -56,7 +56,11 @@ fn setting_that_another_page_changed_is_not_overwritten() {
     browser.log_in(&world);
     let origin = browser.address().split("/ui").next().unwrap().to_string();
     browser.open(&format!("{origin}/ui/settings?section=limits"));
-    browser.click_named("Change: workers");
+    browser.wait_for_text("main", "workers");
+    let script =
+        "[...document.querySelectorAll('.setting')].find((it) => it.querySelector('code').innerText === 'workers')
+        .querySelector('button').click();";
+    browser.script(script, Vec::new());
     let change = json!({"key": "workers", "value": "3"});
     assert_eq!(http_client::post(&world, "/v1/settings", &change).status, 200);
     browser.click("input[aria-label=workers]");

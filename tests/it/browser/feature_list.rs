@@ -1,7 +1,6 @@
 //! The features that the page has, each tried in one browser over the sample files. `make test-browser` runs them.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::json;
 
