@@ -14,6 +14,7 @@ mod files;
 mod health;
 mod index;
 mod memory_limit;
+mod open_streams;
 pub(crate) mod openapi;
 mod rate_limit;
 mod revocation;

@@ -23,9 +23,9 @@ use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::auth::origin_guard::HostNames;
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
+use crate::serve::http::open_streams::OpenStreams;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
 use crate::serve::http::ui::assets::Assets;
-use crate::serve::http::ui::status_events::OpenStreams;
 
 /// Timeout for receiving a whole body. Enough for the largest body over any connection, while a client that sends single
 /// bytes cannot keep its connection open forever.
