@@ -164,9 +164,14 @@ def measure_typing(chunks):
     write_files(folder, chunks // 35, 40)
     vic = Vic()
     vic.run("index", "--no-wait", folder)
-    # Chunks that are not in the keyword index yet are scanned by every search.
-    while (status := vic.status())["coverage"]["pending"] or not status["chunks"] or status["upkeep"]["unindexed_chunks"]:
+    while (status := vic.status())["coverage"]["pending"] or not status["chunks"]:
         time.sleep(2)
+    # Chunks that are not in the keyword index yet are scanned by every search. The first searches bring them there.
+    begun = time.monotonic()
+    while (status := vic.status())["upkeep"]["unindexed_chunks"] > 20:
+        vic.post("/v1/search", {"query": "harbour", "words_only": True})
+        time.sleep(0.2)
+    print(f"all chunks are in the keyword index {time.monotonic() - begun:.1f} s after the first search", flush=True)
     print(f"{status['chunks']} chunks in {status['coverage']['indexed']} files have words", flush=True)
     vic.run("pause")
     draw, source, times = random.Random(3), texts(7), []

@@ -140,13 +140,25 @@ impl IndexState {
         self.maintenance_due.set_if_none(Instant::now() + MIN_RETRY_DELAY);
     }
 
+    /// Updates the indexes of a table that has changed since its version `covered`, if queries run. They scan all rows outside
+    /// the keyword index, and the next commit of a job may be minutes away. Returns the version that is covered now.
+    async fn catch_up_for_queries(&self, table: &TableWriter, covered: u64) -> u64 {
+        if table.version() == covered || !table.is_queried() || !self.may_rewrite() {
+            return covered;
+        }
+        table.catch_up().await;
+        table.version()
+    }
+
     /// Checks the number of table versions until the daemon ends. Prunes old versions when there are many or when they
-    /// have expired, and adds all rows to the keyword index when the table is idle. A check without changes only counts
-    /// files.
+    /// have expired, and adds all rows to the keyword index when the table is queried or idle. A check without changes
+    /// only counts files.
     pub(crate) async fn maintenance_loop(self: Arc<IndexState>) {
         let (mut before, mut left, mut quiet_looks, mut is_behind) = ((0, 0), 0, 0, true);
+        let mut covered = 0;
         while self.shutdown.run_until_cancelled(tokio::time::sleep(VERSION_CHECK_INTERVAL)).await.is_some() {
             let table = self.tables.writing();
+            covered = self.catch_up_for_queries(&table, covered).await;
             let versions = table.version_count().unwrap_or(0);
             // A backend may keep a single version, so the number of the newest one counts too.
             let state = (table.version(), versions);

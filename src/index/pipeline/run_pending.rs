@@ -29,6 +29,8 @@ impl IndexState {
     /// Returns false if new files, which are not searchable at all, arrived meanwhile: those go first.
     pub(super) async fn backfill_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
+        // The vectors may take hours, and until their first commit every query would scan the rows outside the keyword index.
+        self.maintain_if_due().await;
         let left = pipeline.count_unread(&run, NO_LIMIT).await?;
         let mut before = u64::MAX;
         while !run.cancel.is_cancelled() {

@@ -42,6 +42,9 @@ fn new_files_are_found_by_keywords_before_vectors_exist() {
     let (all, caller) = (FILES as u64, SyncClient::new(&world));
     let by_words = (all, 0, all);
     assert!(caller.poll_until(Duration::from_secs(90), |it| counts(it) == by_words), "{:?}", counts(&caller));
+    // No query has run yet, and no vector is committed.
+    let are_indexed = |it: &SyncClient| it.status().upkeep.unindexed_chunks <= 100;
+    assert!(caller.poll_until(Duration::from_secs(30), are_indexed), "{:?}", caller.status().upkeep);
     let answer = world.json(&["ask", "number417"]);
     assert!(answer["hits"][0]["path"].as_str().unwrap().ends_with("417.md"), "{answer:#}");
     assert!(answer["warnings"].to_string().contains("by keywords only"), "{answer:#}");
@@ -122,6 +125,12 @@ fn late_files_are_indexed_while_vectors_are_pending() {
         "{:?}",
         counts(&caller)
     );
+    // The first query brings the rows of the vectors into the keyword index, long before the next commit of the job.
+    let are_outside = |it: &SyncClient| it.status().upkeep.unindexed_chunks > 100;
+    assert!(caller.poll_until(Duration::from_secs(60), are_outside), "{:?}", caller.status().upkeep);
+    caller.hits("number417");
+    let are_indexed = |it: &SyncClient| it.status().upkeep.unindexed_chunks <= 20;
+    assert!(caller.poll_until(Duration::from_secs(5), are_indexed), "{:?}", caller.status().upkeep);
     // Writes more files than the urgent queue accepts at once; files in this queue overtake running jobs.
     write_entries(&world, "late/", 100);
     let late = || counts(&caller).0 == all + 100;
