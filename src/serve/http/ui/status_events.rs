@@ -1,6 +1,6 @@
 //! HTTP handler that streams the status as server-sent events.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::State;
@@ -12,33 +12,57 @@ use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::http::sse;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState};
 
-/// Interval between two looks at the status.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest pause between two looks at the status.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// A pause is this many times as long as the look before it: with a million files, counting them takes a while.
+const PAUSE_FACTOR: u32 = 20;
 
 /// `GET /v1/status/events`: sends the status at once, and whenever it changes.
 pub(crate) async fn events(State(bridge): SharedState, Extension(caller): CallerExtension) -> Reply {
     let open = bridge.status_streams.open(caller.holder())?;
+    let begun = Instant::now();
     let first = caller.service().status().await?;
-    let polls = futures::stream::unfold((caller, Some(first.clone())), next_status).inspect(move |_| {
+    let poll = Poll { caller, last: Some(first.clone()), pause: pause_after(begun.elapsed()) };
+    let changes = futures::stream::unfold(poll, Poll::next_change).inspect(move |_| {
         let _until_the_stream_ends = &open;
     });
     let statuses = futures::stream::once(std::future::ready(Ok(first)))
-        .chain(polls)
+        .chain(changes)
         .take_until(bridge.shutdown.clone().cancelled_owned());
     Ok(sse::stream(statuses.boxed(), |status: Status| sse::event("status", &status.with_printable_paths())))
 }
 
-/// Waits until the status differs from the last one that was sent. Ends after an error.
-async fn next_status(
-    (caller, last): (AuthorizedService, Option<Status>),
-) -> Option<(Result<Status>, (AuthorizedService, Option<Status>))> {
-    let last = last?;
-    loop {
-        tokio::time::sleep(POLL_INTERVAL).await;
-        match caller.service().status().await {
-            Ok(status) if is_same(&status, &last) => (),
-            Ok(status) => return Some((Ok(status.clone()), (caller, Some(status)))),
-            Err(error) => return Some((Err(error), (caller, None))),
+/// Returns how long to wait after a look that took `elapsed`.
+fn pause_after(elapsed: Duration) -> Duration {
+    MIN_PAUSE.max(elapsed * PAUSE_FACTOR)
+}
+
+/// Looks at the status again and again.
+struct Poll {
+    caller: AuthorizedService,
+    /// The status that was sent last; `None` after an error, which ends the stream.
+    last: Option<Status>,
+    pause: Duration,
+}
+
+impl Poll {
+    /// Waits until the status differs from the last one that was sent, and returns it. Ends after an error.
+    async fn next_change(mut self) -> Option<(Result<Status>, Poll)> {
+        let last = self.last.take()?;
+        loop {
+            tokio::time::sleep(self.pause).await;
+            let begun = Instant::now();
+            let found = self.caller.service().status().await;
+            self.pause = pause_after(begun.elapsed());
+            match found {
+                Ok(status) if is_same(&status, &last) => (),
+                Ok(status) => {
+                    self.last = Some(status.clone());
+                    return Some((Ok(status), self));
+                }
+                Err(error) => return Some((Err(error), self)),
+            }
         }
     }
 }
@@ -54,4 +78,15 @@ fn is_same(one: &Status, other: &Status) -> bool {
         plain
     };
     plain(one) == plain(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_status_is_read_less_often() {
+        assert_eq!(pause_after(Duration::from_millis(3)), Duration::from_secs(1));
+        assert_eq!(pause_after(Duration::from_millis(400)), Duration::from_secs(8));
+    }
 }
