@@ -393,22 +393,31 @@ function useScrollWindow(scrollerRef, listRef) {
   return view;
 }
 
+/** Renders items, and keeps those of `first..last` for the next rendering: Preact does not compare an item that is the same object. */
+function useKeptItems(renderItem, first, last) {
+  const keptRef = useRef({});
+  const old = keptRef.current.renderItem === renderItem ? keptRef.current.items : new Map();
+  const items = new Map();
+  for (let index = first; index <= last; index += 1) items.set(index, old.get(index) ?? renderItem(index));
+  keptRef.current = { renderItem, items };
+  return (index) => items.get(index);
+}
+
 /**
  * A list that renders only the items in view; their heights are measured.
  * @param {object} props
  * @param {number} props.count of items
  * @param {number} props.estimate of the height of an item in pixels
- * @param {(index: number) => any} props.renderItem must return one element
+ * @param {(index: number) => any} props.renderItem must return one element; while it is the same function, items in view are kept as they are
  * @param {number} [props.activeIndex] is scrolled into view when it changes
  * @param {any} [props.resetKey] when it changes, the heights are forgotten and the list goes back to its top
- * @param {any} [props.measureKey] when it changes, all items are measured again
  * @param {() => void} [props.onNearEnd] is called when fewer than two screens are left
  * @param {(first: number, last: number) => void} [props.onRange] is told which items are rendered
  * @param {any} [props.header] is shown above the items and scrolls with them
  * @param {object} [props.listProps] attributes of the element that holds the items (role, label, tabindex, keys)
  */
 export function VirtualList(props) {
-  const { count, estimate, renderItem, activeIndex = -1, resetKey, measureKey, onNearEnd, onRange, header, listProps } = props;
+  const { count, estimate, renderItem, activeIndex = -1, resetKey, onNearEnd, onRange, header, listProps } = props;
   const scrollerRef = useRef(null);
   const listRef = useRef(null);
   const tableRef = useRef(null);
@@ -422,7 +431,6 @@ export function VirtualList(props) {
     scrollerRef.current.scrollTop = 0;
     rerender();
   }, [resetKey]);
-  useLayoutEffect(() => { table.heights = []; rerender(); }, [measureKey]);
 
   table.update(count, estimate);
   const first = count ? table.indexAt(view.top - OVERSCAN_PX) : 0;
@@ -439,16 +447,17 @@ export function VirtualList(props) {
     if (activeIndex >= 0 && activeIndex < count) scrollIntoView(scrollerRef.current, listRef.current, table, activeIndex);
   }, [activeIndex]);
 
+  const itemAt = useKeptItems(renderItem, first, last);
   const rows = [];
   for (let index = first; index <= last; index += 1) {
     rows.push(html`<div key=${index} data-index=${index} class="virtual-row" role="presentation"
-      style=${{ transform: `translateY(${table.offsets[index]}px)` }}>${renderItem(index)}</div>`);
+      style=${{ transform: `translateY(${table.offsets[index]}px)` }}>${itemAt(index)}</div>`);
   }
   return html`<div class="virtual-scroller" ref=${scrollerRef}>${header}
     <div class="virtual-items" ref=${listRef} style=${{ height: `${table.offsets[count]}px` }} ...${listProps}>${rows}</div></div>`;
 }
 
-/** Writes the heights of the rendered rows to the table; true if one differs from the one before. */
+/** Writes the heights of the rendered rows to the table; true if a row below must move. */
 function measureRows(list, table, scroller, viewTop) {
   let changed = false;
   let shift = 0;
@@ -460,7 +469,7 @@ function measureRows(list, table, scroller, viewTop) {
     // Rows above the visible part that turn out higher or lower must not move what is being read.
     if (table.offsets[index + 1] < viewTop) shift += height - before;
     table.heights[index] = height;
-    changed = true;
+    changed ||= height !== before;
   }
   if (shift) scroller.scrollTop += shift;
   return changed;

@@ -1,5 +1,5 @@
 /** Marks of the words of a query in texts: asked of the daemon in batches and kept for the query. */
-import { useEffect, useReducer, useRef } from './vendor/preact-htm.js';
+import { useCallback, useEffect, useReducer, useRef } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { toast } from './components.js';
 
@@ -13,10 +13,10 @@ const NO_RANGES = [];
  * @param {string} query
  * @param {string[]} texts that are shown now; those that are not known yet are asked for together
  * @param {boolean} isBegun whether the last word of the query is still being typed
- * @returns {(text: string) => Array<[number, number]>}
+ * @returns {(text: string) => Array<[number, number]>} another function when marks arrive
  */
 export function useMarks(query, texts, isBegun = false) {
-  const [, rerender] = useReducer((n) => n + 1, 0);
+  const [version, rerender] = useReducer((n) => n + 1, 0);
   const cacheRef = useRef({});
   const key = `${query}\n${isBegun}`;
   if (cacheRef.current.key !== key) cacheRef.current = { key, ranges: new Map(), failures: 0 };
@@ -39,7 +39,7 @@ export function useMarks(query, texts, isBegun = false) {
     });
     return () => controller.abort();
   }, [key, missing.join('\u0000'), cache.failures]);
-  return (text) => cache.ranges.get(text) || NO_RANGES;
+  return useCallback((text) => cache.ranges.get(text) || NO_RANGES, [cache, version]);
 }
 
 function leaveUnmarked(texts, ranges) {

@@ -191,8 +191,8 @@ export function Results({ hits, pathOf, total, query, isBegun, selected, onSelec
     const passage = event.target.closest('[data-window]');
     onSelect(Number(row.dataset.index), { window: passage ? Number(passage.dataset.window) : undefined, open: true });
   };
-  const renderItem = (index) => html`<${Hit} hit=${hits[index]} path=${pathOf(hits[index])} index=${index} total=${total} selected=${index === selected}
-    showWhy=${showWhy && index === selected} rangesOf=${rangesOf} />`;
+  const renderItem = useCallback((index) => html`<${Hit} hit=${hits[index]} path=${pathOf(hits[index])} index=${index} total=${total}
+    selected=${index === selected} showWhy=${showWhy && index === selected} rangesOf=${rangesOf} />`, [hits, pathOf, total, selected, showWhy, rangesOf]);
   const listProps = hits.length ? {
     id: 'results', role: 'listbox', tabindex: 0, 'aria-label': t('results_label'), onClick, onKeyDown,
     'aria-activedescendant': selected >= 0 ? `hit-${selected}` : undefined,

@@ -10,7 +10,7 @@ const TYPING_INTERVAL_MS = 30;
 const COMPLETION_DELAY_MS = 30;
 /** The parts in which a ranking is loaded: how many hits follow those that are there. */
 const PARTS = [50, 150, 400, 400];
-const FILE_PAGE = 500;
+const FILE_PAGE = 200;
 const RECENT_FILES = 20;
 
 const EMPTY = {
