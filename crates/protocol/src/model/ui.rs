@@ -52,8 +52,6 @@ pub enum SuggestionKind {
     Operator,
     /// A value of the operator before the cursor.
     Value,
-    /// An earlier question.
-    History,
 }
 
 /// One completion of a question.
