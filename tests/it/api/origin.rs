@@ -84,8 +84,7 @@ fn files_below(folder: &std::path::Path) -> BTreeSet<String> {
 }
 
 fn port(world: &World) -> String {
-    let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    address.trim().rsplit(':').next().unwrap().to_string()
+    world.listen().rsplit(':').next().unwrap().to_string()
 }
 
 /// Sends a request with a valid key, so that only host and origin can cause a refusal.

@@ -163,8 +163,7 @@ fn certificate_makes_port_tls_only() {
 #[test]
 fn public_address_is_served_over_tls_with_key() {
     let world = world().with("VIC_LISTEN", "0.0.0.0:0").start();
-    let port = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    let port: u16 = port.trim().rsplit(':').next().unwrap().parse().unwrap();
+    let port: u16 = world.listen().rsplit(':').next().unwrap().parse().unwrap();
     let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
     let shown = format!("authorization: Bearer {}\r\n", key(&world));
     assert!(send(connect(), &format!("{}{shown}\r\n", head("localhost"))).starts_with("HTTP/1.1 200"));

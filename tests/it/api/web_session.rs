@@ -15,14 +15,9 @@ struct Session {
     csrf: String,
 }
 
-/// Returns the host and port of the daemon.
-fn host(world: &World) -> String {
-    std::fs::read_to_string(world.data().join("listen")).unwrap().trim().into()
-}
-
 /// Sends a request as the page of the daemon does.
 fn page_request(world: &World, method: &str, path: &str, session: Option<&Session>, body: &Value) -> Response {
-    let (host, origin) = (host(world), format!("http://{}", host(world)));
+    let (host, origin) = (world.listen(), format!("http://{}", world.listen()));
     let mut headers = vec![
         ("host", host.as_str()),
         ("authorization", ""),
@@ -50,7 +45,7 @@ fn log_in(world: &World, login: &Value) -> Session {
     for part in ["httponly", "samesite=strict", "path=/"] {
         assert!(cookie.contains(part), "{cookie}");
     }
-    let port = host(world).rsplit_once(':').unwrap().1.to_string();
+    let port = world.listen().rsplit_once(':').unwrap().1.to_string();
     assert!(cookie.starts_with(&format!("vic-session-{port}=")), "{cookie}");
     // The head is in lower case, so the secret is taken from the raw response.
     Session { cookie: raw_cookie(&response), csrf: response.json()["csrf"].as_str().unwrap().into() }
@@ -91,7 +86,7 @@ fn code_of_vic_ui_opens_one_session() {
 fn foreign_pages_get_nothing_from_a_session() {
     let world = World::new().start();
     let session = log_in(&world, &json!({"code": code(&world)}));
-    let own = host(&world);
+    let own = world.listen();
     let port = own.rsplit_once(':').unwrap().1;
     let cases: Vec<(&str, String, &str)> = vec![
         (&own, "https://evil.example".into(), "cross-site"),
@@ -211,7 +206,7 @@ fn key_for_a_folder_logs_in_and_sees_that_folder_only() {
 fn ended_session_ends_its_event_stream() {
     let world = World::new().start();
     let session = log_in(&world, &json!({"code": code(&world)}));
-    let host = host(&world);
+    let host = world.listen();
     let mut stream = connect(&world);
     let request = format!(
         "GET /v1/status/events HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: same-origin\r\ncookie: {}\r\nx-vic-csrf: {}\r\n\r\n",

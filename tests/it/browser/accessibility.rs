@@ -14,7 +14,7 @@ fn sample_world() -> World {
 fn check_all_views(world: &World, window: Window) {
     let Some(browser) = Browser::start(window) else { return };
     browser.log_in(world);
-    let own = format!("http://{}", std::fs::read_to_string(world.data().join("listen")).unwrap().trim());
+    let own = format!("http://{}", world.listen());
     let views = [
         "/ui/",
         "/ui/?q=notice%20lease",
@@ -89,4 +89,49 @@ fn search_works_by_keyboard_alone() {
     browser.wait_for("dialog[open]");
     browser.press(key::ESCAPE);
     browser.wait_until("the help is closed", |it| !it.has("dialog[open]"));
+}
+
+/// Moves the focus forward to the control with this text or accessible name, as a person without a mouse does.
+fn tab_to(browser: &Browser, name: &str) {
+    let focused = "const it = document.activeElement; return it.getAttribute('aria-label') ?? it.innerText.trim();";
+    for _ in 0..80 {
+        browser.press(key::TAB);
+        if browser.script(focused, Vec::new()) == name {
+            return;
+        }
+    }
+    panic!("Tab does not reach `{name}`:\n{}", browser.text("body"));
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn other_views_work_by_keyboard_alone() {
+    let world = sample_world();
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    browser.log_in(&world);
+    let follow = |name: &str| {
+        tab_to(&browser, name);
+        browser.press(key::ENTER);
+    };
+    follow("Status");
+    browser.wait_for_text("main", "files can be searched");
+    follow("Pause");
+    browser.wait_for_text("main", "Reading files is paused");
+    follow("Resume");
+    browser.wait_until("it goes on", |it| !it.text("main").contains("Reading files is paused"));
+    browser.press("/");
+    browser.wait_for("#search-box:focus");
+    browser.press("credit note housings ext:eml");
+    browser.press(key::ENTER);
+    browser.wait_for("#preview");
+    follow("In the graph");
+    browser.wait_for("main svg");
+    follow("Table");
+    browser.wait_for_text("main table", "links_to");
+    follow("Settings");
+    browser.wait_for_text("main", "Folders");
+    follow("Keys");
+    browser.wait_for_text("main", "There are no keys");
+    follow("Corpus");
+    browser.wait_for_text("main", "EXPLAIN_FAILURE");
 }

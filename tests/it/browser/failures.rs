@@ -1,5 +1,5 @@
-//! Tests of what the page says when something fails: a file that vanished, a preview that cannot be made, a setting that
-//! another page changed.
+//! Tests of what the page does when something comes in its way: a file that vanished, a preview that cannot be made, a
+//! setting that another page changed, a thousand results that arrive while a person types.
 
 use serde_json::json;
 
@@ -8,8 +8,7 @@ use crate::support::harness::World;
 use crate::support::http_client;
 
 fn search(browser: &Browser, words: &str) {
-    browser.click("#search-box");
-    browser.press(words);
+    browser.type_search(words);
     browser.press(key::ENTER);
     browser.wait_for("#results [role=option]");
 }
@@ -72,4 +71,34 @@ fn setting_that_another_page_changed_is_not_overwritten() {
     assert!(file().contains('3'), "{}", file());
     browser.click_named("Save mine");
     browser.wait_until("the value is saved", |_| file().contains("workers = \"2\"") || file().contains("workers = 2"));
+}
+
+#[test]
+#[ignore = "long form: `make test-browser`"]
+fn thousand_results_that_arrive_while_typing_lose_nothing() {
+    let world = World::new().start();
+    for number in 0..1_100 {
+        world.write(&format!("note-{number}.md"), format!("the harbour plan of berth{number}"));
+    }
+    world.index();
+    let Some(browser) = Browser::start(Window::default()) else { return };
+    browser.log_in(&world);
+    browser.type_search("harbour");
+    browser.wait_until("many files are found", |it| it.texts("#results [role=option]").len() > 5);
+    // The list scrolls on to its end, and loads it, while the next words are typed.
+    browser.script(
+        "const list = document.querySelector('.virtual-scroller');
+         window.scrolling = setInterval(() => { list.scrollTop = list.scrollHeight; }, 20);",
+        Vec::new(),
+    );
+    browser.wait_until("a thousand files are loaded", |it| it.text(".result-count").contains("1,000"));
+    browser.press(" berth");
+    browser.press("777");
+    browser.script("clearInterval(window.scrolling);", Vec::new());
+    let typed = browser.script("return document.getElementById('search-box').value;", Vec::new());
+    assert_eq!(typed, "harbour berth777");
+    browser.wait_for_text("#results [role=option]", "note-777.md");
+    browser.wait_until("the address follows", |it| it.address().contains("berth777"));
+    browser.press(key::ENTER);
+    browser.wait_for_text("#preview", "berth777");
 }

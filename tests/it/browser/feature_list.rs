@@ -25,8 +25,7 @@ impl Page {
     /// Asks a question in the search view.
     fn ask(&self, query: &str) {
         self.open("/ui/");
-        self.browser.click("#search-box");
-        self.browser.press(query);
+        self.browser.type_search(query);
         self.browser.press(key::ENTER);
         self.browser.wait_for("#results [role=option]");
     }
@@ -80,8 +79,8 @@ fn all_features_work() {
     world.ok(&["index", &sample_dir().display().to_string()]);
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
-    let listen = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    let page = Page { world, browser, origin: format!("http://{}", listen.trim()) };
+    let origin = format!("http://{}", world.listen());
+    let page = Page { world, browser, origin };
     for (number, (name, check)) in FEATURES.iter().enumerate() {
         println!("feature {} of {}: {name}", number + 1, FEATURES.len());
         check(&page);
@@ -90,8 +89,7 @@ fn all_features_work() {
 
 fn typing_and_asking(page: &Page) {
     page.open("/ui/");
-    page.browser.click("#search-box");
-    page.browser.press("spare ke");
+    page.browser.type_search("spare ke");
     page.browser.wait_for_text("#results", "note.md");
     assert!(!page.browser.has(".answer"));
     page.browser.press(key::ENTER);
@@ -100,8 +98,7 @@ fn typing_and_asking(page: &Page) {
 
 fn completion(page: &Page) {
     page.open("/ui/");
-    page.browser.click("#search-box");
-    page.browser.press("lease ex");
+    page.browser.type_search("lease ex");
     page.browser.wait_for_text("#completions", "ext:");
     page.browser.press(key::TAB);
     page.browser.press("pd");

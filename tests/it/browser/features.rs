@@ -14,20 +14,14 @@ fn sample_page() -> Option<(World, Browser)> {
     Some((world, browser))
 }
 
-fn search(browser: &Browser, query: &str) {
-    browser.click("#search-box");
-    browser.script("document.getElementById('search-box').select();", Vec::new());
-    browser.press(query);
-}
-
 #[test]
 fn typed_words_and_whole_question_find_the_passage() {
     let Some((_world, browser)) = sample_page() else { return };
     // Words are found while they are typed, also the one that is not complete yet.
-    search(&browser, "spare ke");
+    browser.type_search("spare ke");
     browser.wait_for_text("#results", "note.md");
     browser.wait_until("typed words are marked", |it| it.texts("#results mark").iter().any(|it| it == "spare"));
-    search(&browser, "Who keeps the spare key of the Cinder Bay hut?");
+    browser.type_search("Who keeps the spare key of the Cinder Bay hut?");
     browser.press(key::ENTER);
     browser.wait_for(".answer");
     browser.wait_for_text(".answer", "Oswin Tarrant");
@@ -46,7 +40,7 @@ fn typed_words_and_whole_question_find_the_passage() {
 #[test]
 fn pdf_page_is_shown_with_frames_around_the_words() {
     let Some((_world, browser)) = sample_page() else { return };
-    search(&browser, "period of notice lease ext:pdf");
+    browser.type_search("period of notice lease ext:pdf");
     browser.press(key::ENTER);
     browser.wait_for_text("#results [role=option]", "lease-unit-4");
     browser.press(key::DOWN);

@@ -37,8 +37,7 @@ fn hostile_names_and_texts_are_shown_as_text() {
     world.index();
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
-    browser.click("#search-box");
-    browser.press("harbour");
+    browser.type_search("harbour");
     browser.press(key::ENTER);
     browser.wait_for("#results [role=option]");
     let shown = browser.texts("#results [role=option]").len();

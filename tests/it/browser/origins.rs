@@ -31,8 +31,7 @@ fn serve_foreign_page() -> String {
 fn logged_in(world: &World) -> Option<(Browser, String)> {
     let browser = Browser::start(Window::default())?;
     browser.log_in(world);
-    let listen = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    Some((browser, format!("http://{}", listen.trim())))
+    Some((browser, format!("http://{}", world.listen())))
 }
 
 #[test]

@@ -7,11 +7,11 @@ use crate::support::harness::World;
 fn page_is_useless_without_a_session() {
     let world = World::new().start();
     let Some(browser) = Browser::start(Window::default()) else { return };
-    let host = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    browser.open(&format!("http://{}/ui/", host.trim()));
+    let host = world.listen();
+    browser.open(&format!("http://{host}/ui/"));
     browser.wait_for("input[type=password]");
     assert!(browser.text("main").contains("vic ui"));
-    browser.open(&format!("http://{}/ui/#code=wrong", host.trim()));
+    browser.open(&format!("http://{host}/ui/#code=wrong"));
     browser.wait_for_text("main", "the code is not valid");
     // The session is a cookie that scripts cannot read; its token is stored for the other pages of this origin.
     browser.log_in(&world);
@@ -50,13 +50,11 @@ fn session_of_a_revoked_key_ends() {
     let key = world.ok(&["keys", "add", "ada", "--root", &folder]);
     let key = key.split_whitespace().find(|it| it.len() == 43).unwrap_or_else(|| panic!("{key}"));
     let Some(browser) = Browser::start(Window::default()) else { return };
-    let listen = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    browser.open(&format!("http://{}/ui/", listen.trim()));
+    browser.open(&format!("http://{}/ui/", world.listen()));
     browser.click("input[type=password]");
     browser.press(key);
     browser.press(key::ENTER);
-    browser.click("#search-box");
-    browser.press("harbour");
+    browser.type_search("harbour");
     browser.wait_for_text("#results", "plan.md");
     world.ok(&["keys", "revoke", "ada"]);
     browser.press("s");
@@ -70,8 +68,7 @@ fn ended_session_keeps_the_search_until_the_next_login() {
     world.index();
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
-    browser.click("#search-box");
-    browser.press("harbour");
+    browser.type_search("harbour");
     browser.wait_for_text("#results", "plan.md");
     world.ok(&["ui", "--end"]);
     browser.press("s");
@@ -94,8 +91,7 @@ fn page_goes_on_when_the_daemon_is_back() {
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
     world.kill();
-    browser.click("#search-box");
-    browser.press("harbour");
+    browser.type_search("harbour");
     browser.wait_for_text("body", "vicd does not answer");
     world.spawn_and_wait();
     // Sessions end with the daemon: the page asks for a login, and what was typed is still there.

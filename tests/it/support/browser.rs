@@ -196,6 +196,13 @@ impl Browser {
         self.command("/actions", &json!({"actions": [keyboard]}));
     }
 
+    /// Replaces the text of the search box.
+    pub(crate) fn type_search(&self, words: &str) {
+        self.click("#search-box");
+        self.script("document.getElementById('search-box').select();", Vec::new());
+        self.press(words);
+    }
+
     /// Waits until a selector matches an element.
     pub(crate) fn wait_for(&self, selector: &str) {
         self.wait_until(&format!("an element `{selector}`"), |it| it.has(selector));

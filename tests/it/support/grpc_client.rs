@@ -43,8 +43,7 @@ pub(crate) fn call_with_length(
     headers: &[(&str, &str)],
     message: (u32, &[u8]),
 ) -> CallResponse {
-    let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    call_over(world, tokio::net::TcpStream::connect(address.trim()), (authority, method), headers, message)
+    call_over(world, tokio::net::TcpStream::connect(world.listen()), (authority, method), headers, message)
 }
 
 /// Like [`call`], over the Unix socket of the daemon.

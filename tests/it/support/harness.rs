@@ -158,6 +158,11 @@ impl World {
         self.dir.path().join("data")
     }
 
+    /// Returns the address, host and port, at which the daemon listens.
+    pub(crate) fn listen(&self) -> String {
+        std::fs::read_to_string(self.data().join("listen")).unwrap().trim().into()
+    }
+
     /// Returns the folder that the tests index.
     pub(crate) fn files(&self) -> PathBuf {
         self.dir.path().join("files")

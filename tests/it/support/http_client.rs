@@ -99,8 +99,7 @@ pub(crate) fn send_raw(world: &World, request: &str) -> Response {
 
 /// Connects to the TCP address of the daemon.
 pub(crate) fn connect(world: &World) -> TcpStream {
-    let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    let stream = TcpStream::connect(address.trim()).unwrap();
+    let stream = TcpStream::connect(world.listen()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream
 }
