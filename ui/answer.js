@@ -19,6 +19,11 @@ function Quote({ quote, place, onOpen }) {
     </button></li>`;
 }
 
+/** True if the answer says that no passage answers. */
+export function isNoAnswer({ outcome, confidence }) {
+  return outcome === 'nothing' || confidence < LEAST_CONFIDENCE;
+}
+
 /** The most words of a search that names a matter and asks nothing, like `mooring fee 2026`. */
 const MAX_KEYWORDS = 3;
 
@@ -43,7 +48,7 @@ function confidenceText(confidence) {
  */
 export function Answer({ answer, query, intent, placeOf, onOpen }) {
   const percent = Math.round(answer.confidence * 100);
-  const isNothing = answer.outcome === 'nothing' || answer.confidence < LEAST_CONFIDENCE;
+  const isNothing = isNoAnswer(answer);
   const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
   // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
   if ((!isNothing && !answer.quotes.length) || (isUnsure && countWords(query) === 1) || ['list', 'count'].includes(intent)) return null;

@@ -231,14 +231,20 @@ function extensionsLabel(extensions) {
   return [...extensions.slice(0, SHOWN_EXTENSIONS).map(dotted), ...(more > 0 ? [`+${more}`] : [])].join(' ');
 }
 
-/** The active filters as a list of `{label, icon, without}`: `without` are the parameters that remove it. */
-export function activeFilters(params, roots = []) {
+/** The label of the kind that has just these extensions, if one has. */
+function kindLabel(extensions, kinds) {
+  const kind = kinds.find(({ value }) => listOf(value).sort().join() === [...extensions].sort().join());
+  return kind && labelOf('kind', kind);
+}
+
+/** The active filters as a list of `{label, icon, without}`: `without` are the parameters that remove it. `kinds` are those with files. */
+export function activeFilters(params, roots = [], kinds = []) {
   const active = [];
   if (params.similar) active.push({ label: t('filter_similar', { name: baseName(params.similar) }), icon: 'similar', without: { similar: '' } });
   const extensions = listOf(params.ext);
   // Many extensions are those of a kind: they are removed together.
   for (const part of extensions.length > MAX_EXTENSION_CHIPS ? [extensions.join()] : extensions) {
-    active.push({ label: extensionsLabel(listOf(part)), icon: 'file', without: toggled('type', part, params) });
+    active.push({ label: kindLabel(listOf(part), kinds) || extensionsLabel(listOf(part)), icon: 'file', without: toggled('type', part, params) });
   }
   if (params.under) active.push({ label: t('filter_under', { name: folderName(params.under, roots) }), icon: 'folder', without: { under: '' } });
   if (params.after || params.before) active.push({ label: dateLabel(params), icon: 'history', without: { after: '', before: '' } });
@@ -251,9 +257,9 @@ export function activeFilters(params, roots = []) {
 }
 
 /** The active filters as chips; a click removes one. `plan` is that of the question, `filters` are those that it was asked with. */
-export function ActiveFilters({ params, roots, plan, filters, onChange }) {
+export function ActiveFilters({ params, roots, kinds, plan, filters, onChange }) {
   const planned = params.plain ? null : planFilter(plan, filters);
-  const active = [...activeFilters(params, roots), planned].filter(Boolean);
+  const active = [...activeFilters(params, roots, kinds), planned].filter(Boolean);
   if (!active.length) return null;
   const remove = (without) => {
     // The chip goes, and the focus with it.

@@ -134,7 +134,7 @@ export function FolderCheck({ path, patterns, onPatterns, saved }) {
     const answer = await post('/v1/roots/check', { path, ignore: splitPatterns(patterns) }, { signal });
     setCheck({ ...answer, patterns });
   });
-  useEffect(() => { look(); }, [path]);
+  useEffect(() => { look(); }, [path, saved]);
   return html`<div class="folder-check">
     <${Field} label=${t('ignore_label')} hint=${t('ignore_hint')}>${(id, hint) => html`<textarea id=${id} aria-describedby=${hint} rows="3"
       spellcheck="false" value=${patterns} onInput=${(event) => onPatterns(event.target.value)}></textarea>`}<//>
@@ -145,8 +145,12 @@ export function FolderCheck({ path, patterns, onPatterns, saved }) {
     ${check && html`<${CheckResult} check=${check} isNow=${check.patterns === saved} />`}</div>`;
 }
 
+const SHOWN_TYPES = 12;
+
 function CheckResult({ check, isNow }) {
-  const types = check.types.slice(0, 12).map((type) => `${type.extension || t('no_extension')} ${formatNumber(type.count)}`);
+  const types = check.types.slice(0, SHOWN_TYPES).map((type) => `${type.extension || t('no_extension')} ${formatNumber(type.count)}`);
+  const others = check.types.slice(SHOWN_TYPES).reduce((sum, type) => sum + type.count, 0);
+  if (others) types.push(t('check_other_types', { count: formatNumber(others) }));
   return html`<${Facts} facts=${[
       [t(isNow ? 'check_read_now' : 'check_read'), `${tn('count_files', check.read_files)}, ${formatBytes(check.bytes)}`],
       [t('check_types'), html`<bdi>${visibleText(types.join(', '))}</bdi>`],

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useMemo, useRef } from './vendor/preact-htm.js';
 import { post } from './api.js';
 import { t, tn } from './i18n.js';
-import { Button, Form, Message, formatNumber, readable, visibleText, word } from './components.js';
+import { Button, Form, Message, formatDate, formatNumber, readable, visibleText, word } from './components.js';
 import { DataTable, Disclosure, Evidence, Facts, Field, Listing, LoadState, PathText, Section, Select, Tabs, TextField } from './components_views.js';
 import { GraphDrawing, typeClass } from './graph_drawing.js';
 import { useAction, useLoad } from './hooks.js';
@@ -214,6 +214,14 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
   ]} />`;
 }
 
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
+
+/** The value of an attribute; a time is shown as everywhere in the page. */
+function attributeText(value) {
+  if (typeof value !== 'string') return visibleText(JSON.stringify(value));
+  return TIME.test(value) ? formatDate(value, true) : visibleText(value);
+}
+
 function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
   const entity = node.description;
   if (!entity) return null;
@@ -227,7 +235,7 @@ function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {
     <p class="muted" title=${visibleText(entity.key, true)}>${word('kind', entity.entity_type)}</p>
     ${target && html`<div class="button-row"><${Button} icon="file" variant="primary" onClick=${() => openPreview(target)}>${t('open_preview')}<//></div>`}
     <${Facts} facts=${Object.entries({ ...(entity.called && { address: entity.name }), ...entity.attributes, called: '' })
-      .map(([name, value]) => [word('field', name), value && html`<bdi>${visibleText(typeof value === 'string' ? value : JSON.stringify(value))}</bdi>`])} />
+      .map(([name, value]) => [word('field', name), value && html`<bdi>${attributeText(value)}</bdi>`])} />
     <h3>${tn('graph_edges', count)}</h3>
     ${shown.length < count && html`<p class="muted">${tn('graph_hidden', count - shown.length)}</p>`}
     <ul class="edge-list" tabindex="0" aria-label=${tn('graph_edges', count)}>${shown.map((edge, index) => html`<li key=${index}>

@@ -99,11 +99,11 @@ export function useMediaQuery(query) {
   return matches;
 }
 
-/** Calls `onKey` for keys without Ctrl, Alt or Meta that are pressed outside of text fields and dialogs. It says whether it used the key. */
+/** Calls `onKey` for keys without Ctrl, Alt or Meta that are pressed outside of text fields and dialogs, and that no element has used. It says whether it used the key. */
 export function useKeys(onKey, deps) {
   useEffect(() => {
     const listen = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, textarea, select, dialog')) return;
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, textarea, select, dialog')) return;
       if (!document.querySelector('dialog[open]') && onKey(event.key)) event.preventDefault();
     };
     addEventListener('keydown', listen);

@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect, useRef, useCallback, useErrorBoundary } from './vendor/preact-htm.js';
 import { addressOf, get, post, onSessionEnd, onConnection, onTokenChange, setSessionToken, isAbort } from './api.js';
 import { t, tn, loadTexts, onLanguage } from './i18n.js';
-import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, focusAll, formatNumber } from './components.js';
+import { Button, Dialog, Form, Icon, Link, Loading, Message, Toast, focusAll, formatNumber, visibleText } from './components.js';
 import { useAction, useKeys } from './hooks.js';
 import { SearchView } from './search.js';
 
@@ -174,7 +174,7 @@ function StatusBadge({ status, navigate }) {
     <span class="badge-dot" aria-hidden="true"></span>${text}<//>`;
 }
 
-function Navigation({ place, navigate, lastSearch, status, onHelp }) {
+function Navigation({ session, place, navigate, lastSearch, status, onHelp }) {
   const paramsOf = (path) => (path === '/ui/' && place.path !== '/ui/' ? lastSearch : {});
   return html`<header class="topbar">
     <${Link} class="brand" path="/ui/" navigate=${navigate}>
@@ -183,6 +183,8 @@ function Navigation({ place, navigate, lastSearch, status, onHelp }) {
       ${NAVIGATION.map((path) => html`<${Link} key=${path} path=${path} params=${paramsOf(path)} navigate=${navigate}
         aria-current=${place.path === path ? 'page' : undefined}>${t(VIEWS[path]?.title || 'nav_search')}<//>`)}
     </nav>
+    ${!session.owner && html`<${Link} class="badge" path="/ui/settings" params=${{ section: 'sessions' }} navigate=${navigate}>
+      <bdi>${visibleText(session.holder, true)}</bdi><//>`}
     <${StatusBadge} status=${status} navigate=${navigate} />
     <${Button} icon="help" label=${t('help_title')} variant="plain" onClick=${onHelp} />
   </header>`;
@@ -271,7 +273,7 @@ function App() {
   if (!session) return html`<${DaemonBanner} /><${LoginPage} accept=${accept} error=${error} />`;
   const props = { session, navigate, openPreview, params: place.params, status };
   return html`<a class="skip-link" href="#main" onClick=${skipToMain}>${t('skip_to_content')}</a>
-    <${Navigation} place=${place} navigate=${navigate} lastSearch=${lastSearch.current} status=${status} onHelp=${openHelp} />
+    <${Navigation} session=${session} place=${place} navigate=${navigate} lastSearch=${lastSearch.current} status=${status} onHelp=${openHelp} />
     <${DaemonBanner} />
     ${VIEWS[place.path] ? html`<${LazyView} path=${place.path} ...${props} />` : html`<${ViewBoundary} key="search"><${SearchView} ...${props} /><//>`}
     ${help && html`<${HelpDialog} onClose=${() => setHelp(false)} />`}

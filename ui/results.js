@@ -10,7 +10,8 @@ const HEIGHT_WITH_PASSAGE = 132;
 const HEIGHT_WITHOUT_PASSAGE = 63;
 const MARKS_DELAY_MS = 80;
 const SHOWN_WINDOWS = 3;
-const SNIPPET_LEAD = 140;
+/** So many letters before the first mark are shown; three lines of a narrow list hold some 150. */
+const SNIPPET_LEAD = 60;
 
 /** One string that names a hit: the file and, for an archive, the member. */
 export function hitKey(hit) {

@@ -2,7 +2,7 @@
 import { html, useCallback, useEffect, useMemo, useState } from './vendor/preact-htm.js';
 import { t } from './i18n.js';
 import { focusAll } from './components.js';
-import { useMediaQuery } from './hooks.js';
+import { useKeys, useMediaQuery } from './hooks.js';
 import { ActiveFilters, Facets, shownPath, useCounts } from './facets.js';
 import { Results } from './results.js';
 import { HistoryDialog, searchString, useSearches } from './history.js';
@@ -106,7 +106,7 @@ function listActions({ search, selection, panes, params, navigate }) {
     },
     ' ': panes.togglePreview,
     w: panes.toggleWhy,
-    Escape: () => close() && focusAll(document.getElementById('search-box')),
+    Escape: () => (panes.previewOpen ? closePreview() : focusAll(document.getElementById('search-box'))),
   };
   return { openPreview, closePreview, close, ...listKeys({ hits, selected, select, actions }) };
 }
@@ -164,12 +164,20 @@ export function SearchView({ session, navigate, params, status }) {
   const actions = listActions({ search, selection, panes, params, navigate });
   const setParams = useCallback((changes) => navigate('/ui/', { ...withoutFile(params), hit: '', ...changes }), [params]);
   useSetup(status, search.isStart && !params.file, navigate);
+  const isShown = Boolean(target && panes.previewOpen);
+  // After a dialog or a click beside everything, nothing that knows the key has the focus.
+  useKeys((key) => {
+    if (key !== 'Escape' || !isShown) return false;
+    actions.closePreview();
+    return true;
+  }, [isShown, actions]);
   const submit = () => {
     if (selection.moved && selected >= 0) return actions.openPreview();
     const next = query.submit();
     selection.setMoved(false);
     return next.q?.trim() && searches.remember(searchString(next));
   };
+  const kinds = search.counts.counts?.groups.find(({ name }) => name === 'kind')?.values;
   const facetsShown = search.hasFacets && panes.facetsOpen;
   // The column of the preview is there as soon as a hit is, so that nothing moves under the pointer when the preview follows.
   const hasPreviewColumn = panes.isWide && panes.previewOpen && (target || hits[selected]);
@@ -178,11 +186,11 @@ export function SearchView({ session, navigate, params, status }) {
   return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_label')}</h1>
     <div class="search-bar">
       <${SearchBox} query=${query} onSubmit=${submit} onListKey=${actions.onMoveKey} onClose=${actions.close} selected=${selected} loading=${search.state.loading} />
-      <${ActiveFilters} params=${params} roots=${roots} plan=${search.state.plan} filters=${request.filters} onChange=${setParams} /></div>
+      <${ActiveFilters} params=${params} roots=${roots} kinds=${kinds} plan=${search.state.plan} filters=${request.filters} onChange=${setParams} /></div>
     <div class=${layout}>
       ${facetsShown && html`<${Facets} counts=${search.counts.counts} error=${search.counts.error} params=${params} roots=${roots} onChange=${setParams} />`}
       <${ResultPane} ...${{ search, selection, panes, actions, searches, status, navigate, setParams }} openHistory=${() => setHistoryOpen(true)} />
-      ${target && panes.previewOpen && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${actions.closePreview}
+      ${isShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${actions.closePreview}
         isOverlay=${!panes.isWide} onSimilar=${(path) => setParams({ similar: path })} onFolder=${(folder) => navigate('/ui/', { under: folder })}
         onPassage=${(passage) => selection.showPassage(target.hit, passage)} />`}
     </div>

@@ -3,7 +3,7 @@ import { html } from './vendor/preact-htm.js';
 import { t, tn } from './i18n.js';
 import { Button, Link, Message, formatNumber, visibleText } from './components.js';
 import { isUnread } from './results.js';
-import { Answer } from './answer.js';
+import { Answer, isNoAnswer } from './answer.js';
 import { SavedSearches } from './history.js';
 import { SORT_NAMES } from './search_requests.js';
 
@@ -68,7 +68,8 @@ export function ResultHeader({ state, request, searches, status, pathOf, onQuote
       actions=${html`<${Button} icon="refresh" onClick=${retry}>${t('try_again')}<//>`} />`}
     ${searches.error && html`<${Message} error=${searches.error}>${t('searches_failed')}<//>`}
     ${status?.error && html`<${Message} error=${status.error}>${t('status_failed')}<//>`}
-    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`} />`)}
+    ${state.warnings.map((warning) => html`<${Message} key=${warning} kind="warning" text=${`${warning[0].toUpperCase()}${warning.slice(1)}`}
+      actions=${warning.includes('`vic status`') && html`<p><${Link} path="/ui/status" navigate=${navigate}>${t('nav_status')}<//></p>`} />`)}
     <div aria-live="polite">${state.answer && state.hits.length > 0 && html`<${Answer} answer=${state.answer} query=${state.query}
       intent=${state.plan?.intent} placeOf=${placeOf} onOpen=${onQuote} />`}</div>
     ${isStart && html`<${StartPage} status=${status} searches=${searches} onOpen=${(next) => navigate('/ui/', next)} />`}
@@ -76,7 +77,7 @@ export function ResultHeader({ state, request, searches, status, pathOf, onQuote
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
       <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p>
       ${hasDates(request, state) && html`<p class="muted">${t('dates_explain')}</p>`}</div>`}
-    ${isFiltered(request) && !state.loading && (!state.hits.length || state.answer?.outcome === 'nothing') && html`<p class="muted">${t('filters_hide')}${' '}
+    ${isFiltered(request) && !state.loading && (!state.hits.length || (state.answer && isNoAnswer(state.answer))) && html`<p class="muted">${t('filters_hide')}${' '}
       <button type="button" class="link-button" onClick=${() => navigate('/ui/', { q: state.query })}>${t('filters_without')}</button></p>`}
     ${!isStart && !state.loading && !state.error && html`<${MissingFileHint} state=${state} navigate=${navigate} />`}
   </div>`;
@@ -85,10 +86,12 @@ export function ResultHeader({ state, request, searches, status, pathOf, onQuote
 /** A way to find out why a file is missing, if nothing was found or if a file name was typed that no hit has. */
 function MissingFileHint({ state: { query, hits, wordsOnly }, navigate }) {
   const words = query.split(/\s+/).map((word) => word.replace(/^\+/, ''));
-  const namesOf = ({ metadata }) => [metadata.name, metadata.anchor?.member?.split('/').pop()];
-  const isFound = (name) => hits.some((hit) => namesOf(hit).some((other) => other?.toLowerCase() === name.toLowerCase()));
+  const namesOf = ({ metadata }) => [metadata.name, metadata.anchor?.member?.split('/').pop()].map((name) => name?.toLowerCase() ?? '');
+  // While one types, the name may go on.
+  const isName = (other, name) => (wordsOnly ? other.startsWith(name) : other === name);
+  const isFound = (name) => hits.some((hit) => namesOf(hit).some((other) => isName(other, name.toLowerCase())));
   const name = words.length <= MAX_NAME_WORDS && words.find((word) => FILE_NAME.test(word) && !isFound(word));
-  if (!query || wordsOnly || (hits.length > 0 && !name)) return null;
+  if (!query || ((wordsOnly || hits.length > 0) && !name)) return null;
   const missing = name || words.filter((word) => !/[:"]|^-/.test(word)).join(' ');
   return html`<p class="muted">${name && hits.length > 0 && `${t('name_not_found', { name: visibleText(name, true) })} `}
     <${Link} path="/ui/status" params=${{ missing }} navigate=${navigate}>${t('missing_link')}<//></p>`;

@@ -35,6 +35,8 @@ export function useQuery(params, navigate) {
   };
   const submit = (next = text) => {
     const nextParams = { ...withoutFile(params), q: next, hit: '', similar: '', plain: next === params.q ? params.plain : '' };
+    // The best answer of another question comes first, whatever the order was before.
+    if (next !== submitted) nextParams.sort = '';
     if (submittedParamsRef.current.q !== next || params.similar) {
       navigate('/ui/', submittedParamsRef.current, { replace: true });
       navigate('/ui/', nextParams);

@@ -263,7 +263,8 @@ function LimitsPart({ session }) {
   const settings = useSettings(session);
   const [filter, setFilter] = useState('');
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (setting) => words.every((word) => `${setting.name} ${setting.key} ${setting.description} ${setting.value ?? ''}`.toLowerCase().includes(word));
+  const textOf = (setting) => [setting.name, setting.key, setting.description, setting.value ?? '', waitsForRestart(setting, session.owner) && t('setting_restart')].join(' ');
+  const matches = (setting) => words.every((word) => textOf(setting).toLowerCase().includes(word));
   const list = (settings.data?.settings || []).filter(matches);
   return html`<${Section} title=${t('settings_limits')}>
     <${LoadState} request=${settings} />
@@ -275,12 +276,16 @@ function LimitsPart({ session }) {
   <//>`;
 }
 
+/** True if the setting can be changed here. The privacy mode is changed in the terminal only. */
+const isEditable = (setting, owner) => owner && setting.editable && setting.key !== 'privacy_mode';
+const waitsForRestart = (setting, owner) => setting.needs_restart && isEditable(setting, owner);
+
 /** A setting; a change names the value it replaces, so that the change of another page is not overwritten unseen. */
 function SettingRow({ setting, owner, onChange }) {
   const [typed, setTyped] = useState(null);
   const [conflict, setConflict] = useState(null);
   const { run, busy, error, clearError } = useAction();
-  const editable = owner && setting.editable && setting.key !== 'privacy_mode';
+  const editable = isEditable(setting, owner);
   const save = (before) => run(async () => {
     setConflict(null);
     try {
@@ -296,7 +301,7 @@ function SettingRow({ setting, owner, onChange }) {
   const cancel = () => { setTyped(null); setConflict(null); clearError(); };
   return html`<li class="setting"><div class="setting-head"><strong lang="en">${readable(setting.key)}</strong> <code class="muted">${setting.key}</code>
       <${Badge} kind=${setting.origin === 'default' ? '' : 'accent'}>${word('origin', setting.origin)}<//>
-      ${setting.needs_restart && editable && html`<span class="muted">${t('setting_restart')}</span>`}</div>
+      ${waitsForRestart(setting, owner) && html`<span class="muted">${t('setting_restart')}</span>`}</div>
     <p class="muted">${visibleText(setting.description)}</p>
     ${typed === null ? html`<div class="setting-value"><bdi>${setting.value === null || setting.value === undefined ? html`<span class="muted">${t('setting_unset')}</span>` : visibleText(setting.value)}</bdi>
         ${editable && html`<${Button} label=${`${t('change')}: ${setting.key}`} onClick=${() => setTyped(setting.value ?? '')}>${t('change')}<//>`}</div>`

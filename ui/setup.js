@@ -43,8 +43,8 @@ export function SetupView({ session, navigate, status: firstStatus }) {
     <${Section} title=${t('setup_step_start')}>
       <${PatternError} error=${error} settings=${settings} />
       ${jobs.length === 0 && html`<p class="muted">${t('setup_start_explain')}</p>`}
-      <div class="button-row"><${Button} variant="primary" icon="play" disabled=${busy || folders.length === 0} onClick=${start}>
-        ${folders.length ? tn('setup_start', folders.length) : t('setup_start_none')}<//></div>
+      ${(folders.length > 0 || jobs.length === 0) && html`<div class="button-row"><${Button} variant="primary" icon="play" disabled=${busy || folders.length === 0} onClick=${start}>
+        ${folders.length ? tn('setup_start', folders.length) : t('setup_start_none')}<//></div>`}
       ${jobs.map((id) => html`<${StartedJob} key=${id} id=${id} />`)}
     <//>
     <${FirstSearch} status=${status} navigate=${navigate} started=${jobs.length > 0} />
@@ -67,8 +67,7 @@ function ModelSection({ status }) {
       ${languages && html`<p class="muted">${t('setup_model_languages', { languages })}</p>`}
       ${suggestion ? html`<${Message} kind="info"><${SentenceWithCommands} text=${suggestion.reason} />
           ${!suggestion.reason.includes('`') && html`<${Command} text=${`vic models use ${suggestion.name}`} />`}<//>`
-        : html`<p class="muted">${t('setup_model_fits')}</p>`}
-      ${!languages && html`<p class="muted">${t('setup_model_later')}</p>`}`}
+        : html`<p class="muted">${t(languages ? 'setup_model_fits' : 'setup_model_later')}</p>`}`}
   <//>`;
 }
 

@@ -89,6 +89,13 @@ fn search_works_by_keyboard_alone() {
     browser.wait_for("dialog[open]");
     browser.press(key::ESCAPE);
     browser.wait_until("the help is closed", |it| !it.has("dialog[open]"));
+    browser.press(key::ESCAPE);
+    browser.wait_until("Esc closes the preview from the list", |it| !it.has("#preview"));
+    browser.press(" ");
+    browser.wait_for("#preview");
+    browser.script("document.activeElement.blur();", Vec::new());
+    browser.press(key::ESCAPE);
+    browser.wait_until("Esc closes the preview from anywhere", |it| !it.has("#preview"));
 }
 
 /// Moves the focus forward to the control with this text or accessible name, as a person without a mouse does.

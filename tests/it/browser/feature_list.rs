@@ -116,6 +116,10 @@ fn filter_chips(page: &Page) {
     page.browser.click_starting("PDF");
     page.browser.wait_until("the address has the filter", |it| it.address().contains("ext=pdf"));
     page.browser.wait_until("only PDFs are left", |it| it.texts(".hit-name").iter().all(|it| it.ends_with(".pdf")));
+    // A kind of files has one chip for all its extensions.
+    page.ask("gauges");
+    page.browser.click_starting("Spreadsheets");
+    page.browser.wait_for_text(".active-filters", "Spreadsheets");
     // A filter that the words of a question set has a chip, and without it all words are searched.
     page.ask("pdf files between 1 KB and 50 MB about the lease");
     page.browser.wait_for_text(".active-filters", "from your words: .pdf 1 KB - 50 MB");
@@ -158,6 +162,9 @@ fn sort_similar_folder(page: &Page) {
         select.dispatchEvent(new Event('change', {bubbles: true}));",
     );
     page.browser.wait_until("the address has the order", |it| it.address().contains("sort=name"));
+    page.browser.type_search("kettle descale");
+    page.browser.press(key::ENTER);
+    page.browser.wait_until("another question has its own order", |it| !it.address().contains("sort="));
     page.preview("notice lease");
     page.browser.click_named("Similar files");
     page.browser.wait_until("similar files are listed", |it| it.address().contains("similar="));
@@ -427,6 +434,13 @@ fn privacy(page: &Page) {
     page.browser.wait_for_text("main", "This page can never change the mode");
     page.open("/ui/settings?section=audit");
     page.browser.wait_for_text("main", "Nothing left this machine");
+    page.open("/ui/settings?section=limits");
+    page.browser.click("main input[type=search]");
+    page.browser.press("restart");
+    page.browser.wait_until("only settings with the word are listed", |it| {
+        let settings = it.texts(".setting");
+        settings.len() > 5 && settings.iter().all(|it| it.to_lowercase().contains("restart"))
+    });
 }
 
 fn keys(page: &Page) {

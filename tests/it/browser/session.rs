@@ -54,6 +54,7 @@ fn session_of_a_revoked_key_ends() {
     browser.click("input[type=password]");
     browser.press(key);
     browser.press(key::ENTER);
+    browser.wait_for_text("header", "ada");
     browser.type_search("harbour");
     browser.wait_for_text("#results", "plan.md");
     world.ok(&["keys", "revoke", "ada"]);
