@@ -19,11 +19,6 @@ function Quote({ quote, place, onOpen }) {
     </button></li>`;
 }
 
-/** True if the answer says that no passage answers. */
-export function isNoAnswer({ outcome, confidence }) {
-  return outcome === 'nothing' || confidence < LEAST_CONFIDENCE;
-}
-
 /** The most words of a search that names a matter and asks nothing, like `mooring fee 2026`. */
 const MAX_KEYWORDS = 3;
 
@@ -38,22 +33,33 @@ function confidenceText(confidence) {
 }
 
 /**
+ * What the answer pane says: `answered`, `passage` or `nothing`; null if there is no pane.
+ * @param {string} [intent] of the plan: files that are only listed or counted have no answer
+ */
+export function shownOutcome(answer, query, intent) {
+  const isNothing = answer.outcome === 'nothing' || answer.confidence < LEAST_CONFIDENCE;
+  const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
+  // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
+  if ((!isNothing && !answer.quotes.length) || (isUnsure && countWords(query) === 1) || ['list', 'count'].includes(intent)) return null;
+  if (isNothing) return 'nothing';
+  const isKeywords = !query.includes('?') && countWords(query) <= MAX_KEYWORDS;
+  return isUnsure || isKeywords ? 'passage' : answer.outcome;
+}
+
+/**
  * The answer pane.
  * @param {object} props
  * @param {{outcome: string, confidence: number, quotes: object[]}} props.answer
  * @param {string} props.query
- * @param {string} [props.intent] of the plan: files that are only listed or counted have no answer
+ * @param {string} [props.intent] of the plan
  * @param {(quote: object) => string} props.placeOf the place that is shown
  * @param {(quote: object) => void} props.onOpen
  */
 export function Answer({ answer, query, intent, placeOf, onOpen }) {
+  const outcome = shownOutcome(answer, query, intent);
+  if (!outcome) return null;
+  const isNothing = outcome === 'nothing';
   const percent = Math.round(answer.confidence * 100);
-  const isNothing = isNoAnswer(answer);
-  const isUnsure = isNothing || answer.confidence < MIDDLE_CONFIDENCE;
-  // A file that is found by its name alone has no sentence to quote, and one word is hardly a question.
-  if ((!isNothing && !answer.quotes.length) || (isUnsure && countWords(query) === 1) || ['list', 'count'].includes(intent)) return null;
-  const isKeywords = !query.includes('?') && countWords(query) <= MAX_KEYWORDS;
-  const outcome = isNothing ? 'nothing' : isUnsure || isKeywords ? 'passage' : answer.outcome;
   return html`<section class=${`answer answer-${outcome}`} aria-labelledby="answer-title">
     <div class="answer-head">
       <${Icon} name=${OUTCOME_ICONS[outcome] || 'info'} />

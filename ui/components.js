@@ -112,7 +112,8 @@ export function Dialog({ title, onClose, children, class: className = '' }) {
   useEffect(() => {
     const opener = document.activeElement;
     ref.current.showModal();
-    return () => opener?.focus?.();
+    // While the dialog is in the document, nothing below it takes the focus.
+    return () => setTimeout(() => opener?.focus?.(), 0);
   }, []);
   const closeOnBackdrop = (event) => { if (event.target === ref.current) onClose?.(); };
   // Chromium closes a dialog at a second Esc, even if `cancel` was prevented.

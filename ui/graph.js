@@ -214,12 +214,12 @@ function EdgeTable({ graph, edges, onOpen, openPreview }) {
   ]} />`;
 }
 
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$/;
 
 /** The value of an attribute; a time is shown as everywhere in the page. */
 function attributeText(value) {
   if (typeof value !== 'string') return visibleText(JSON.stringify(value));
-  return TIME.test(value) ? formatDate(value, true) : visibleText(value);
+  return visibleText(TIME.test(value) ? formatDate(value, true) : value);
 }
 
 function EntityPanel({ node, graph, hiddenKinds, onOpen, openPreview }) {

@@ -184,7 +184,7 @@ function Navigation({ session, place, navigate, lastSearch, status, onHelp }) {
         aria-current=${place.path === path ? 'page' : undefined}>${t(VIEWS[path]?.title || 'nav_search')}<//>`)}
     </nav>
     ${!session.owner && html`<${Link} class="badge" path="/ui/settings" params=${{ section: 'sessions' }} navigate=${navigate}>
-      <bdi>${visibleText(session.holder, true)}</bdi><//>`}
+      <span class="visually-hidden">${t('session_holder')} </span><bdi>${visibleText(session.holder, true)}</bdi><//>`}
     <${StatusBadge} status=${status} navigate=${navigate} />
     <${Button} icon="help" label=${t('help_title')} variant="plain" onClick=${onHelp} />
   </header>`;

@@ -77,7 +77,7 @@ function listKeys({ hits, selected, select, actions }) {
 const focusById = (id) => setTimeout(() => document.getElementById(id)?.focus(), 120);
 
 /** Opening and closing of the preview, and the keys of the list, as they follow from the panes and the selection. */
-function listActions({ search, selection, panes, params, navigate }) {
+function listActions({ search, selection, panes, params, navigate, isPreviewShown }) {
   const { hits } = search;
   const { selected, select } = selection;
   const openPreview = () => {
@@ -106,7 +106,7 @@ function listActions({ search, selection, panes, params, navigate }) {
     },
     ' ': panes.togglePreview,
     w: panes.toggleWhy,
-    Escape: () => (panes.previewOpen ? closePreview() : focusAll(document.getElementById('search-box'))),
+    Escape: () => (isPreviewShown ? closePreview() : focusAll(document.getElementById('search-box'))),
   };
   return { openPreview, closePreview, close, ...listKeys({ hits, selected, select, actions }) };
 }
@@ -161,16 +161,16 @@ export function SearchView({ session, navigate, params, status }) {
   const selection = useSelection(search, params, navigate, query.isTyping);
   const { hits, roots, request } = search;
   const { selected, target } = selection;
-  const actions = listActions({ search, selection, panes, params, navigate });
+  const isPreviewShown = Boolean(target && panes.previewOpen);
+  const actions = listActions({ search, selection, panes, params, navigate, isPreviewShown });
   const setParams = useCallback((changes) => navigate('/ui/', { ...withoutFile(params), hit: '', ...changes }), [params]);
   useSetup(status, search.isStart && !params.file, navigate);
-  const isShown = Boolean(target && panes.previewOpen);
-  // After a dialog or a click beside everything, nothing that knows the key has the focus.
+  // After a click beside everything, nothing that knows the key has the focus.
   useKeys((key) => {
-    if (key !== 'Escape' || !isShown) return false;
+    if (key !== 'Escape' || !isPreviewShown) return false;
     actions.closePreview();
     return true;
-  }, [isShown, actions]);
+  }, [isPreviewShown, actions]);
   const submit = () => {
     if (selection.moved && selected >= 0) return actions.openPreview();
     const next = query.submit();
@@ -190,7 +190,7 @@ export function SearchView({ session, navigate, params, status }) {
     <div class=${layout}>
       ${facetsShown && html`<${Facets} counts=${search.counts.counts} error=${search.counts.error} params=${params} roots=${roots} onChange=${setParams} />`}
       <${ResultPane} ...${{ search, selection, panes, actions, searches, status, navigate, setParams }} openHistory=${() => setHistoryOpen(true)} />
-      ${isShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${actions.closePreview}
+      ${isPreviewShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${actions.closePreview}
         isOverlay=${!panes.isWide} onSimilar=${(path) => setParams({ similar: path })} onFolder=${(folder) => navigate('/ui/', { under: folder })}
         onPassage=${(passage) => selection.showPassage(target.hit, passage)} />`}
     </div>

@@ -3,7 +3,7 @@ import { html } from './vendor/preact-htm.js';
 import { t, tn } from './i18n.js';
 import { Button, Link, Message, formatNumber, visibleText } from './components.js';
 import { isUnread } from './results.js';
-import { Answer, isNoAnswer } from './answer.js';
+import { Answer, shownOutcome } from './answer.js';
 import { SavedSearches } from './history.js';
 import { SORT_NAMES } from './search_requests.js';
 
@@ -77,7 +77,7 @@ export function ResultHeader({ state, request, searches, status, pathOf, onQuote
     ${!isStart && !state.loading && !state.error && !state.hits.length && html`<div class="nothing">
       <p>${t('nothing_found')}</p><p class="muted">${t('nothing_found_hint')}</p>
       ${hasDates(request, state) && html`<p class="muted">${t('dates_explain')}</p>`}</div>`}
-    ${isFiltered(request) && !state.loading && (!state.hits.length || (state.answer && isNoAnswer(state.answer))) && html`<p class="muted">${t('filters_hide')}${' '}
+    ${isFiltered(request) && !state.loading && (!state.hits.length || (state.answer && shownOutcome(state.answer, state.query, state.plan?.intent) === 'nothing')) && html`<p class="muted">${t('filters_hide')}${' '}
       <button type="button" class="link-button" onClick=${() => navigate('/ui/', { q: state.query })}>${t('filters_without')}</button></p>`}
     ${!isStart && !state.loading && !state.error && html`<${MissingFileHint} state=${state} navigate=${navigate} />`}
   </div>`;

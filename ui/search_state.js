@@ -31,12 +31,12 @@ export function useQuery(params, navigate) {
   const type = (next) => {
     writtenRef.current = next;
     setText(next);
-    navigate('/ui/', { ...withoutFile(params), q: next, hit: '', similar: '', plain: '' }, { replace: true });
+    // The best hit of another question comes first, whatever the order was before.
+    const sort = text === submitted ? '' : params.sort;
+    navigate('/ui/', { ...withoutFile(params), q: next, hit: '', similar: '', plain: '', sort }, { replace: true });
   };
   const submit = (next = text) => {
     const nextParams = { ...withoutFile(params), q: next, hit: '', similar: '', plain: next === params.q ? params.plain : '' };
-    // The best answer of another question comes first, whatever the order was before.
-    if (next !== submitted) nextParams.sort = '';
     if (submittedParamsRef.current.q !== next || params.similar) {
       navigate('/ui/', submittedParamsRef.current, { replace: true });
       navigate('/ui/', nextParams);

@@ -263,7 +263,7 @@ function LimitsPart({ session }) {
   const settings = useSettings(session);
   const [filter, setFilter] = useState('');
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const textOf = (setting) => [setting.name, setting.key, setting.description, setting.value ?? '', waitsForRestart(setting, session.owner) && t('setting_restart')].join(' ');
+  const textOf = (setting) => [setting.name, setting.key, setting.description, setting.value ?? '', waitsForRestart(setting, session.owner) ? t('setting_restart') : ''].join(' ');
   const matches = (setting) => words.every((word) => textOf(setting).toLowerCase().includes(word));
   const list = (settings.data?.settings || []).filter(matches);
   return html`<${Section} title=${t('settings_limits')}>

@@ -340,14 +340,15 @@ impl TableWriter {
     /// Updates the indexes if a job has added many rows that they do not cover. Every query scans such rows, and a job
     /// may take hours.
     ///
-    /// While queries run, new rows are added to the keyword index after almost every commit, which takes a tenth of a
-    /// second. Full maintenance runs only when there are many fragments.
-    pub(crate) async fn catch_up(&self) {
+    /// With `is_attended`, because queries run or the next commit may be minutes away, new rows are added to the keyword
+    /// index after almost every commit, which takes a tenth of a second. Full maintenance runs only when there are many
+    /// fragments.
+    pub(crate) async fn catch_up(&self, is_attended: bool) {
         let outcome = match self.stats().await {
             Ok(stats) if stats.unindexed_rows > (stats.chunks / 4).clamp(MIN_UNINDEXED_ROWS, MOST_UNINDEXED_ROWS) => {
                 self.maintain().await
             }
-            Ok(stats) if stats.unindexed_rows > ATTENDED_ROWS && self.target.is_queried() => match stats.fragments {
+            Ok(stats) if stats.unindexed_rows > ATTENDED_ROWS && is_attended => match stats.fragments {
                 0..=MAX_FRAGMENTS => self.target.maintain(Maintenance::Keywords).await,
                 _ => self.maintain().await,
             },
@@ -355,7 +356,7 @@ impl TableWriter {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::warn!(%error, "maintenance of the index failed during a job; it is retried when the job ends");
+            tracing::warn!(%error, "maintenance of the index failed; it is retried later");
         }
     }
 

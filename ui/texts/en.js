@@ -395,7 +395,7 @@ export default {
   folder_left_out: 'What is left out here',
   folder_again: 'Index again',
   file_again: 'Read again',
-  file_again_started: 'Being read again; Work shows when it is done.',
+  file_again_started: 'Being read again; Jobs shows when it is done.',
   folder_started: 'Indexing has started. Status shows how far it is.',
   folder_remove_title: 'Remove the folder?',
   folder_remove_explain: 'Its entries leave the index. The files stay as they are.',

@@ -143,11 +143,13 @@ impl IndexState {
     /// Updates the indexes of a table that has changed since its version `covered`, if queries run. They scan all rows outside
     /// the keyword index, and the next commit of a job may be minutes away. Returns the version that is covered now.
     async fn catch_up_for_queries(&self, table: &TableWriter, covered: u64) -> u64 {
-        if table.version() == covered || !table.is_queried() || !self.may_rewrite() {
+        let version = table.version();
+        // Rows that a server has lost are requeued by maintenance that holds the engine lock.
+        if version == covered || !table.is_queried() || table.may_lose_rows() || !self.may_rewrite() {
             return covered;
         }
-        table.catch_up().await;
-        table.version()
+        table.catch_up(true).await;
+        version
     }
 
     /// Checks the number of table versions until the daemon ends. Prunes old versions when there are many or when they

@@ -123,10 +123,7 @@ impl Batch {
             }
         }
         drop(committing);
-        // Updates the indexes unless disk space is below the reserve or indexing is paused.
-        if pipeline.disk_space.check().is_ok() && pipeline.pause.pause().is_none() {
-            pipeline.table.catch_up().await;
-        }
+        pipeline.catch_up(pipeline.table.is_queried()).await;
         Ok(())
     }
 }

@@ -60,6 +60,16 @@ impl IndexState {
     }
 }
 
+impl Pipeline {
+    /// Updates the indexes of the table (see [`TableWriter::catch_up`]) unless disk space is below the reserve or indexing
+    /// is paused.
+    pub(super) async fn catch_up(&self, is_attended: bool) {
+        if self.disk_space.check().is_ok() && self.pause.pause().is_none() {
+            self.table.catch_up(is_attended).await;
+        }
+    }
+}
+
 /// Returns how many files to keep in progress for this many workers. With a CPU limit, a file is charged for the time
 /// from its opening to its result, so files must not wait for a worker.
 fn read_concurrency(workers: usize) -> usize {

@@ -29,8 +29,6 @@ impl IndexState {
     /// Returns false if new files, which are not searchable at all, arrived meanwhile: those go first.
     pub(super) async fn backfill_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
-        // The vectors may take hours, and until their first commit every query would scan the rows outside the keyword index.
-        self.maintain_if_due().await;
         let left = pipeline.count_unread(&run, NO_LIMIT).await?;
         let mut before = u64::MAX;
         while !run.cancel.is_cancelled() {
@@ -40,6 +38,10 @@ impl IndexState {
             // their own.
             if awaiting == 0 || awaiting >= before {
                 break;
+            }
+            if before == u64::MAX && !pipeline.table.may_lose_rows() {
+                // Until the first vectors are committed, every query would scan the rows outside the keyword index.
+                pipeline.catch_up(true).await;
             }
             before = awaiting;
             run.progress.begin_vectors(awaiting);

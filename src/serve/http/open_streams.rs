@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::Principal;
 
-/// Maximum number of streams that one holder has open: each asks for the whole status once a second.
+/// Maximum number of streams that one holder has open: each asks for the whole status up to once a second.
 const MAX_STREAMS: usize = 16;
 
 /// Number of open streams by holder.

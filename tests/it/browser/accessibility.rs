@@ -1,5 +1,7 @@
 //! Tests of the page by the rules of WCAG 2.2 AA that axe-core checks, and by keyboard alone.
 
+use serde_json::Value;
+
 use crate::support::browser::{Browser, Window, key};
 use crate::support::harness::{World, sample_dir};
 
@@ -60,9 +62,7 @@ fn search_works_by_keyboard_alone() {
     browser.log_in(&world);
     browser.script("document.activeElement.blur();", Vec::new());
     browser.press("/");
-    browser.wait_until("the search box has the focus", |it| {
-        it.script("return document.activeElement.id;", Vec::new()) == "search-box"
-    });
+    browser.wait_until("the search box has the focus", |it| focused_id(it) == "search-box");
     browser.press("notice lease");
     browser.wait_for("#results [role=option]");
     browser.press(key::ENTER);
@@ -72,36 +72,44 @@ fn search_works_by_keyboard_alone() {
     browser.press(key::UP);
     browser.wait_for("[role=option][aria-selected=true]");
     browser.press(key::ENTER);
-    browser.wait_until("the preview has the focus", |it| {
-        it.script("return document.activeElement.id;", Vec::new()) == "preview"
-    });
+    browser.wait_until("the preview has the focus", |it| focused_id(it) == "preview");
     browser.wait_for("#preview mark, #preview .frame");
     let first = browser.text(".match-count");
     browser.press("n");
     browser.wait_until("the next match is counted", |it| it.text(".match-count") != first || first.contains("of 1"));
     browser.press(key::ESCAPE);
-    browser.wait_until("the preview is closed, and the list has the focus", |it| {
-        !it.has("#preview") && it.script("return document.activeElement.id;", Vec::new()) == "results"
-    });
+    browser.wait_until("the preview is closed, and the list has the focus", is_list_focused);
     browser.press(" ");
     browser.wait_for("#preview");
     browser.press("?");
     browser.wait_for("dialog[open]");
     browser.press(key::ESCAPE);
-    browser.wait_until("the help is closed", |it| !it.has("dialog[open]"));
+    browser.wait_until("the list has the focus again", |it| !it.has("dialog[open]") && focused_id(it) == "results");
     browser.press(key::ESCAPE);
-    browser.wait_until("Esc closes the preview from the list", |it| !it.has("#preview"));
+    browser.wait_until("Esc closes the preview from the list", is_list_focused);
     browser.press(" ");
     browser.wait_for("#preview");
     browser.script("document.activeElement.blur();", Vec::new());
     browser.press(key::ESCAPE);
-    browser.wait_until("Esc closes the preview from anywhere", |it| !it.has("#preview"));
+    browser.wait_until("Esc closes the preview from anywhere", is_list_focused);
+    browser.press(key::ESCAPE);
+    browser.wait_until("Esc leads back to the search box", |it| focused_id(it) == "search-box");
+}
+
+/// Returns the id of the element that has the focus.
+fn focused_id(browser: &Browser) -> Value {
+    browser.script("return document.activeElement.id;", Vec::new())
+}
+
+/// Returns whether the list has the focus and the preview is closed.
+fn is_list_focused(browser: &Browser) -> bool {
+    !browser.has("#preview") && focused_id(browser) == "results"
 }
 
 /// Moves the focus forward to the control with this text or accessible name, as a person without a mouse does.
 fn tab_to(browser: &Browser, name: &str) {
     let focused = "const it = document.activeElement; return it.getAttribute('aria-label') ?? it.innerText.trim();";
-    for _ in 0..80 {
+    for _ in 0..200 {
         browser.press(key::TAB);
         if browser.script(focused, Vec::new()) == name {
             return;
@@ -132,8 +140,10 @@ fn other_views_work_by_keyboard_alone() {
     browser.press(key::ENTER);
     browser.wait_for("#preview");
     follow("In the graph");
-    browser.wait_for("main svg");
-    follow("Table");
+    browser.wait_for(".graph-layout");
+    // Arrow keys go from tab to tab.
+    tab_to(&browser, "Drawing");
+    browser.press(key::RIGHT);
     browser.wait_for_text("main table", "links_to");
     follow("Settings");
     browser.wait_for_text("main", "Folders");

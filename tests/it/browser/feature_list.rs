@@ -384,7 +384,7 @@ fn choose_folder(page: &Page, folder: &Path) {
 fn graph(page: &Page) {
     page.preview("credit note housings ext:eml");
     page.browser.click_named("In the graph");
-    page.browser.wait_for("main svg");
+    page.browser.wait_for(".graph-layout svg");
     page.browser.wait_for_text("main", "authored_by");
     page.browser.click_named("Table");
     page.browser.wait_for_text("main table", "links_to");

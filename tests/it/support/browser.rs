@@ -308,4 +308,5 @@ pub(crate) mod key {
     pub(crate) const TAB: &str = "\u{e004}";
     pub(crate) const DOWN: &str = "\u{e015}";
     pub(crate) const UP: &str = "\u{e013}";
+    pub(crate) const RIGHT: &str = "\u{e014}";
 }

@@ -15,6 +15,9 @@ use crate::serve::http::state::{CallerExtension, Reply, SharedState};
 /// Shortest pause between two looks at the status.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 
+/// Longest pause: a person who waits for a job to begin or to end wants to see it.
+const MAX_PAUSE: Duration = Duration::from_secs(15);
+
 /// A pause is this many times as long as the look before it: with a million files, counting them takes a while.
 const PAUSE_FACTOR: u32 = 20;
 
@@ -35,7 +38,7 @@ pub(crate) async fn events(State(bridge): SharedState, Extension(caller): Caller
 
 /// Returns how long to wait after a look that took `elapsed`.
 fn pause_after(elapsed: Duration) -> Duration {
-    MIN_PAUSE.max(elapsed * PAUSE_FACTOR)
+    (elapsed * PAUSE_FACTOR).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// Looks at the status again and again.
@@ -88,5 +91,6 @@ mod tests {
     fn slow_status_is_read_less_often() {
         assert_eq!(pause_after(Duration::from_millis(3)), Duration::from_secs(1));
         assert_eq!(pause_after(Duration::from_millis(400)), Duration::from_secs(8));
+        assert_eq!(pause_after(Duration::from_secs(10)), Duration::from_secs(15));
     }
 }
