@@ -11,7 +11,7 @@ import { TableView } from './preview_table.js';
 import { TextView } from './preview_text.js';
 
 const ARCHIVE = /\.(zip|jar|7z|rar|tar|tgz|txz|(tar\.)?(gz|bz2|xz|zst))$/i;
-const PAGES = /\.(pdf|ai|a?png|jpe?g|jpe|jfif|tiff?|gif|bmp|dib|webp|hei[cf]|avif|pp[ts][xm]|potx)$/i;
+const PAGES = /\.(pdf|ai|a?png|jpe?g|jpe|jfif|tiff?|gif|bmp|webp|heic|pp[ts][xm]|potx)$/i;
 const MAIL = /\.(eml|msg)$/i;
 const TABLES = /\.(xlsx?|xlsm|ods|csv|tsv)$/i;
 const LINES = /\.(txt|log|conf|ini|cfg|jsonl?|ya?ml|toml|srt|vtt|ics|[ch]|cc|cpp|hpp|cs|rs|go|py|jsx?|mjs|tsx?|java|kts?|rb|php|sh|sql|pl|lua|swift|scala|css)$/i;
