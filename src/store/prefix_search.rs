@@ -27,19 +27,16 @@ const MAX_LISTED_TERMS: usize = 2_000;
 /// Maximum number of terms that are searched: those that most chunks have.
 const MAX_TERMS: usize = 60;
 
-/// Returns by how many characters a term may be longer than its beginning. The automaton of the library compares the whole
-/// term, and takes at most 10,000 states, 3 ms for these numbers and 11 ms for five letters.
-fn longest_ending(letters: usize) -> u32 {
-    match letters {
-        0..=4 => 6,
-        5 => 4,
-        6 => 3,
-        _ => 2,
-    }
-}
+/// Maximum number of characters by which a term is longer than its beginning.
+const MAX_ENDING: u32 = 20;
 
-/// Returns up to `limit` chunks with a term that begins with `prefix` and has a few more characters. Of very many terms,
-/// the most frequent ones are searched.
+/// A character that is in no term. The library compares the ending of each term with the letters that follow the fixed
+/// beginning, and so with this one. Without it, the library builds an automaton for the whole word if that is ASCII, which
+/// takes 15 ms for four letters; this one takes less than 1 ms.
+const NO_LETTER: char = '\u{10FFFF}';
+
+/// Returns up to `limit` chunks with a term that begins with `prefix`. Of very many terms, the most frequent ones are
+/// searched.
 pub(super) async fn prefix_search(
     store: &LanceStore,
     prefix: &str,
@@ -47,7 +44,7 @@ pub(super) async fn prefix_search(
     limit: usize,
 ) -> Result<Vec<LegHit>> {
     let counts = terms_with_prefix(&store.published, prefix).await.on("search", &store.dir)?;
-    let mut terms: Vec<(String, usize)> = counts.into_iter().filter(|it| it.0.starts_with(prefix)).collect();
+    let mut terms: Vec<(String, usize)> = counts.into_iter().collect();
     terms.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     terms.truncate(MAX_TERMS);
     let query = KeywordQuery { terms: terms.into_iter().map(|it| it.0).collect() };
@@ -59,12 +56,11 @@ async fn terms_with_prefix(table: &Table, prefix: &str) -> lancedb::Result<HashM
     let mut counts = HashMap::new();
     let Some(dataset) = table.dataset() else { return Ok(counts) };
     let column = keyword_column(table).await?;
-    let letters = prefix.chars().count();
     let parameters = FtsSearchParams::new()
-        .with_fuzziness(Some(longest_ending(letters)))
-        .with_prefix_length(letters as u32)
+        .with_fuzziness(Some(MAX_ENDING))
+        .with_prefix_length(prefix.chars().count() as u32)
         .with_max_expansions(MAX_LISTED_TERMS);
-    let typed = Tokens::new(vec![prefix.to_string()], DocType::Text);
+    let typed = Tokens::new(vec![format!("{prefix}{NO_LETTER}")], DocType::Text);
     let names = table.list_indices().await?.into_iter().filter(|it| covers(it, column)).map(|it| it.name);
     let dataset = dataset.get().await?;
     for name in names {
