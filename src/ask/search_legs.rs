@@ -73,7 +73,7 @@ pub(super) fn keyword_leg(
 }
 
 /// Number of letters from which on the last word of a question counts as the beginning of a word, and up to which.
-const BEGUN_LETTERS: std::ops::RangeInclusive<usize> = 2..=12;
+const BEGUN_LETTERS: std::ops::RangeInclusive<usize> = 2..=40;
 
 /// Part of its score that a chunk keeps if it has only a word that begins like the last word of the question.
 const BEGUN_SHARE: f32 = 0.5;
@@ -84,8 +84,7 @@ pub(super) fn begun_word(text: &str) -> Option<String> {
         .rfind(|it: char| !it.is_alphanumeric())
         .map_or(0, |it| it + text[it..].chars().next().map_or(1, char::len_utf8));
     let word = vic_words::fold(&text[at..]).into_owned();
-    // Longer automata take too long, and only those of ASCII letters are small.
-    (word.is_ascii() && BEGUN_LETTERS.contains(&word.len())).then_some(word)
+    BEGUN_LETTERS.contains(&word.chars().count()).then_some(word)
 }
 
 /// Searches for words that begin like the last word of the text, which is being typed.
@@ -131,7 +130,9 @@ mod tests {
             ("the lease ", None),
             ("a", None),
             ("x.y_report", Some("report")),
-            ("发票", None),
+            ("Догов", Some("догов")),
+            ("발", None),
+            (&"a".repeat(41), None),
             ("", None),
         ] {
             assert_eq!(begun_word(text).as_deref(), expected, "{text}");
