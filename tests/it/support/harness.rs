@@ -138,6 +138,8 @@ impl World {
         let own = |name: &str| self.variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
         vic::config::Config::from_lookup(&|name| match name {
             "VIC_DATA_DIR" => Some(data.clone().into_os_string()),
+            // Several checkouts share compiled crates, so that the folder of models that is compiled in may be another one's.
+            "VIC_MODELS_DIR" => own(name).or_else(|| std::env::var_os(name)),
             name => own(name),
         })
         .unwrap()
