@@ -104,11 +104,12 @@ impl Browser {
         answer["value"].clone()
     }
 
-    /// Opens the page in a session of `vic ui`, and waits until it shows itself.
+    /// Opens the page in a session of `vic ui`, and waits until the session is there: opening another address before would
+    /// abort its request.
     pub(crate) fn log_in(&self, world: &World) {
         let address = world.ok(&["ui", "--print"]);
         self.open(address.trim());
-        self.wait_for("main");
+        self.wait_for(".topnav");
         self.wait_until("the code leaves the address", |it| !it.address().contains("code="));
     }
 
