@@ -9,8 +9,7 @@ import { useLoad } from './hooks.js';
 const SHOWN_VALUES = 7;
 /** The daemon counts this many values of a group, those with the most files. */
 const COUNTED_VALUES = 40;
-/** Counts take longer than a search as you type, so that they wait until the typing rests. */
-const TYPING_DELAY_MS = 300;
+const TYPING_DELAY_MS = 150;
 /** Up to this many chosen extensions have a chip each. */
 const MAX_EXTENSION_CHIPS = 2;
 const SHOWN_EXTENSIONS = 4;
