@@ -146,6 +146,18 @@ pub(super) async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<
     Ok(covered.map(|fragments| fragments.filter_map(|it| rows.get(&it)).sum()).collect())
 }
 
+/// Returns the directories of the parts of the keyword index, below that of all indexes.
+pub(super) async fn keyword_part_dirs(table: &Table) -> lancedb::Result<Vec<String>> {
+    let (Some(dataset), column) = (table.dataset(), keyword_column(table).await?) else { return Ok(Vec::new()) };
+    let dataset = dataset.get().await?;
+    let mut dirs = Vec::new();
+    for index in table.list_indices().await?.iter().filter(|it| covers(it, column)) {
+        let parts = dataset.load_indices_by_name(&index.name).await?;
+        dirs.extend(parts.iter().map(|it| it.uuid.to_string()));
+    }
+    Ok(dirs)
+}
+
 /// Loads the keyword index into the library's cache.
 pub(super) async fn preload_keyword_index(table: &Table) -> lancedb::Result<()> {
     let column = keyword_column(table).await?;

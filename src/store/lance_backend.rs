@@ -211,7 +211,11 @@ impl Store for LanceStore {
     /// fit.
     async fn preload(&self) -> Result<()> {
         let _reading = self.version_pins.pin();
-        let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
+        let indices = self.place.table_dir().join("_indices");
+        let mut bytes = 0;
+        for dir in indexes::keyword_part_dirs(&self.published).await.on("read the index of", &self.dir)? {
+            bytes += fsync::bytes_below(&indices.join(dir)).await?;
+        }
         // An index takes about twice as much space in memory as on disk.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
             indexes::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;

@@ -47,9 +47,7 @@ pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
         if compaction::compact(table).await.on("compact", &store.dir)? {
             store.commit_compacted().await?;
         }
-        if let Err(error) = store.preload().await {
-            log_slower(&error);
-        }
+        preload(store).await;
     }
     make_durable_and_prune(store).await
 }
@@ -64,7 +62,17 @@ pub(super) async fn cover_keywords(store: &LanceStore) -> Result<()> {
     let merged = parts_to_merge(&parts, new, 2).min(small_parts(&parts));
     let action = OptimizeAction::Index(OptimizeOptions::merge(merged).index_names(vec![words.name]));
     store.table.optimize(action).await.on("update keywords in", &store.dir)?;
-    store.commit_durable().await
+    store.commit_durable().await?;
+    preload(store).await;
+    Ok(())
+}
+
+/// Loads the new parts of the keyword index into memory. The first search as one types reads hundreds of rows of an
+/// index that is not in memory.
+pub(super) async fn preload(store: &LanceStore) {
+    if let Err(error) = store.preload().await {
+        log_slower(&error);
+    }
 }
 
 /// Makes the newest version durable, then prunes old ones. The caller holds the writer lock.
@@ -173,6 +181,34 @@ mod tests {
         }
         // The first round creates the index, the other rounds merge its parts.
         assert!(kept[5] <= kept[1], "{kept:?}");
+    }
+
+    #[tokio::test]
+    async fn first_search_for_prefix_reads_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        for part in [Maintenance::Full, Maintenance::Keywords] {
+            store.replace(vec![file(1, &["harbour and harvest"]), file(2, &["a harp"])]).await.unwrap();
+            store.maintain(part).await.unwrap();
+            let before = store.cached.indexes.num_entries().await;
+            assert_eq!(store.chunks_with_prefix("har", &FileSet::All, 10).await.unwrap().len(), 2);
+            assert_eq!(store.cached.indexes.num_entries().await, before, "after {part:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn size_of_replaced_indexes_does_not_prevent_preload() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        for _ in 0..3 {
+            store.replace(vec![file(1, &["words that are looked for"])]).await.unwrap();
+            store.maintain(Maintenance::Keywords).await.unwrap();
+        }
+        let parts = crate::store::indexes::keyword_part_dirs(&store.published).await.unwrap();
+        let dirs = std::fs::read_dir(store.place.table_dir().join("_indices")).unwrap();
+        let dirs: Vec<String> = dirs.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(parts.len() < dirs.len(), "{dirs:?}");
+        assert!(parts.iter().all(|it| dirs.contains(it)), "{parts:?} of {dirs:?}");
     }
 
     #[tokio::test]

@@ -8,8 +8,7 @@
 use lancedb::Table;
 
 use crate::error::Result;
-use crate::store::backend::Store;
-use crate::store::lance::{LanceStore, log_slower};
+use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
 use crate::store::{compaction, indexes, maintenance};
 
@@ -27,9 +26,7 @@ pub(super) async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
     }
     store.commit_compacted().await?;
     store.forget_replaced().await;
-    if let Err(error) = store.preload().await {
-        log_slower(&error);
-    }
+    maintenance::preload(store).await;
     table.version().await.on("read", &store.dir)
 }
 
@@ -57,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::store::tests::{file, keyword, open};
-    use crate::store::{FileSet, Maintenance};
+    use crate::store::{FileSet, Maintenance, Store};
 
     /// A word that appears nowhere else in the files of a table.
     const CANARY: &str = "zyxquahogvwk";
