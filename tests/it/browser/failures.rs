@@ -7,12 +7,6 @@ use crate::support::browser::{Browser, Window, key};
 use crate::support::harness::World;
 use crate::support::http_client;
 
-fn search(browser: &Browser, words: &str) {
-    browser.type_search(words);
-    browser.press(key::ENTER);
-    browser.wait_for("#results [role=option]");
-}
-
 #[test]
 #[ignore = "long form: `make test-browser`"]
 fn file_that_vanished_after_the_search_is_reported() {
@@ -22,7 +16,7 @@ fn file_that_vanished_after_the_search_is_reported() {
     world.index();
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
-    search(&browser, "name:plan harbour");
+    browser.ask("name:plan harbour");
     browser.wait_for_text("#preview", "the harbour plan");
     // The page opens a file of a list that is no longer true.
     std::fs::remove_file(&vanishing).unwrap();
@@ -41,7 +35,7 @@ fn preview_that_cannot_be_made_says_why() {
     world.index();
     let Some(browser) = Browser::start(Window::default()) else { return };
     browser.log_in(&world);
-    search(&browser, "name:broken.pdf");
+    browser.ask("name:broken.pdf");
     browser.press(key::DOWN);
     browser.wait_for("#preview .message");
     assert!(browser.console().iter().all(|it| !it.contains("Uncaught")), "{:?}", browser.console());

@@ -25,15 +25,13 @@ impl Page {
     /// Asks a question in the search view.
     fn ask(&self, query: &str) {
         self.open("/ui/");
-        self.browser.type_search(query);
-        self.browser.press(key::ENTER);
-        self.browser.wait_for("#results [role=option]");
+        self.browser.ask(query);
     }
 
     /// Asks a question and opens the preview of the first hit.
     fn preview(&self, query: &str) {
         self.ask(query);
-        self.browser.wait_for("#preview");
+        self.browser.wait_for_preview_of_hit();
     }
 
     fn script(&self, script: &str) -> serde_json::Value {

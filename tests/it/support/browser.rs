@@ -204,6 +204,25 @@ impl Browser {
         self.press(words);
     }
 
+    /// Types a question, presses Enter, and waits until its hits have replaced those of the typed words.
+    pub(crate) fn ask(&self, question: &str) {
+        self.type_search(question);
+        self.press(key::ENTER);
+        self.wait_until("hits of the whole question", |it| {
+            it.has("#results [role=option]")
+                && !it.has(".search-form .spinner")
+                && !it.text(".result-count").contains("Enter asks")
+        });
+    }
+
+    /// Waits until the preview shows the file of the selected hit.
+    pub(crate) fn wait_for_preview_of_hit(&self) {
+        self.wait_until("a preview of the selected hit", |it| {
+            let name = it.text(".preview-title h2");
+            !name.is_empty() && it.text("#results [aria-selected=true] .hit-path").ends_with(&name)
+        });
+    }
+
     /// Waits until a selector matches an element.
     pub(crate) fn wait_for(&self, selector: &str) {
         self.wait_until(&format!("an element `{selector}`"), |it| it.has(selector));
