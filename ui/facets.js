@@ -9,7 +9,8 @@ import { useLoad } from './hooks.js';
 const SHOWN_VALUES = 7;
 /** The daemon counts this many values of a group, those with the most files. */
 const COUNTED_VALUES = 40;
-const TYPING_DELAY_MS = 150;
+/** Longer than between two keys, because counts take the daemon as long as a search. */
+const TYPING_DELAY_MS = 300;
 /** Up to this many chosen extensions have a chip each. */
 const MAX_EXTENSION_CHIPS = 2;
 const SHOWN_EXTENSIONS = 4;

@@ -177,10 +177,12 @@ export function SearchView({ session, navigate, params, status }) {
     selection.setMoved(false);
     return next.q?.trim() && searches.remember(searchString(next));
   };
-  const kinds = search.counts.counts?.groups.find(({ name }) => name === 'kind')?.values;
+  const { counts, error } = search.counts;
+  const kinds = counts?.groups.find(({ name }) => name === 'kind')?.values;
   const facetsShown = search.hasFacets && panes.facetsOpen;
   // The column of the preview is there as soon as a hit is, so that nothing moves under the pointer when the preview follows.
   const hasPreviewColumn = panes.isWide && panes.previewOpen && (target || hits[selected]);
+  const facets = useMemo(() => html`<${Facets} counts=${counts} error=${error} params=${params} roots=${roots} onChange=${setParams} />`, [counts, error, roots, setParams]);
   const layout = ['search-layout', facetsShown && 'with-facets', hasPreviewColumn && 'with-preview'].filter(Boolean).join(' ');
   // The question stays in the address of similar files: without the chip of the file, its results are back.
   return html`<main id="main" class="search-view"><h1 class="visually-hidden">${t('search_label')}</h1>
@@ -188,7 +190,7 @@ export function SearchView({ session, navigate, params, status }) {
       <${SearchBox} query=${query} onSubmit=${submit} onListKey=${actions.onMoveKey} onClose=${actions.close} selected=${selected} loading=${search.state.loading} />
       <${ActiveFilters} params=${params} roots=${roots} kinds=${kinds} plan=${search.state.plan} filters=${request.filters} onChange=${setParams} /></div>
     <div class=${layout}>
-      ${facetsShown && html`<${Facets} counts=${search.counts.counts} error=${search.counts.error} params=${params} roots=${roots} onChange=${setParams} />`}
+      ${facetsShown && facets}
       <${ResultPane} ...${{ search, selection, panes, actions, searches, status, navigate, setParams }} openHistory=${() => setHistoryOpen(true)} />
       ${isPreviewShown && html`<${Preview} target=${target} session=${session} navigate=${navigate} onClose=${actions.closePreview}
         isOverlay=${!panes.isWide} onSimilar=${(path) => setParams({ similar: path })} onFolder=${(folder) => navigate('/ui/', { under: folder })}

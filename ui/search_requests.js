@@ -1,5 +1,5 @@
 /** The requests of the search view: which endpoint answers, loading more hits, completions. */
-import { useCallback, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
 import { post, isAbort } from './api.js';
 import { filtersOf } from './facets.js';
 import { language } from './i18n.js';
@@ -105,7 +105,8 @@ export function useResults(request, session) {
   const stateRef = useRef(state);
   stateRef.current = state;
   const key = JSON.stringify(request);
-  useEffect(() => {
+  // Not `useEffect`, which runs after the page is painted: a key would wait for two frames.
+  useLayoutEffect(() => {
     const controller = new AbortController();
     controllerRef.current = controller;
     setState((old) => ({ ...old, loading: true, loadingMore: false }));
